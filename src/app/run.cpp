@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/command_life.hpp"
 #include "app/holding.hpp"
 #include "app/locks_around.hpp"
 #include "app/outer_claim.hpp"
@@ -16,10 +17,16 @@ namespace thole::app {
 
 namespace {
 
+constexpr port::Bay only_bay = 0;
+
 constexpr const char* unseen_rest = "what the command left running is neither named nor ended: /proc is that of another pid "
                                     "namespace (unshare -p --mount-proc gives one its own)";
 
 using TellCaution = std::function<void(const std::string&)>;
+
+port::ClaimStore& store_of(const Site& site, const Acquired& acquired) {
+  return acquired.inner_store ? *acquired.inner_store : site.store;
+}
 
 // What the claims around a joined one say, and keep, binds what runs in it too.
 void enter_around(const Site& site, const std::string& outer, Acquired& joined, const TellCaution& caution) {
@@ -91,6 +98,54 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   return joined;
 }
 
+LifeEvents told(const RunEvents& events, port::ClaimDoor* door) {
+  LifeEvents life;
+  const TellCaution& caution = events.caution;
+  life.left_behind = events.left_behind;
+  if (door) life.ending = [door](const port::Ending& ending) { door->say_ending(ending); };
+  if (!caution) return life;
+  life.spared = [&caution](const auto& which) { caution(spared_text(which)); };
+  life.unseen = [&caution] { caution(unseen_rest); };
+  life.out_of_reach = [&caution](const auto& which) { caution(out_of_reach_text(which)); };
+  return life;
+}
+
+// The claim's end, as others are told it. While we are stopped nobody knows it.
+struct Declared {
+  RunPorts& ports;
+  const Acquired& acquired;
+  port::ClaimDoor* door = nullptr;
+  std::optional<WallTime> until;
+
+  void tell(std::optional<WallTime> when) const {
+    if (!door) return;
+    store_of(ports.site, acquired).amend(acquired.claim, when);
+    door->ends_at(when);
+  }
+  void stands_still() const { if (until) tell(std::nullopt); }
+  void goes_on(Millis after) {
+    if (!until) return;
+    *until += after;
+    tell(until);
+  }
+};
+
+void obey(const port::Order& order, CommandLife& life, Declared& declared) {
+  if (order.until) {
+    declared.until = order.until;
+    const port::Clock& clock = declared.ports.site.clock;
+    life.tell(plan::Extended{clock.steady() + (*order.until - clock.wall())});
+  }
+  if (order.end) life.tell(plan::Asked{plan::Why::released});
+}
+
+void hear(const port::CommandEvent& event, CommandLife& life, Declared& declared) {
+  if (std::holds_alternative<port::Readable>(event)) return obey(declared.door->serve(), life, declared);
+  if (std::holds_alternative<port::WeStop>(event)) return declared.stands_still();
+  if (const auto* slept = std::get_if<port::WeSlept>(&event)) declared.goes_on(slept->length);
+  life.heard(event);
+}
+
 }  // namespace
 
 // A claim without a socket still works: say so and go on.
@@ -100,7 +155,7 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
   port::DoorSpec spec;
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
-  port::ClaimStore& store = acquired.inner_store ? *acquired.inner_store : ports.site.store;
+  port::ClaimStore& store = store_of(ports.site, acquired);
   spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
   spec.amend = [&store, &acquired](std::optional<WallTime> end) { return store.amend(acquired.claim, end); };
   try {
@@ -139,27 +194,21 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   std::optional<WallTime> until;
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
   std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution);
-  port::SupervisePolicy policy;
-  policy.time_limit = wanted.request.time;
-  policy.linger = wanted.linger;
-  policy.on_left_behind = events.left_behind;
-  policy.claim = acquired.claim.id;
-  policy.on_spared = [&](const auto& which) { if (events.caution) events.caution(spared_text(which)); };
-  policy.on_unseen = [&] { if (events.caution) events.caution(unseen_rest); };
-  policy.on_out_of_reach = [&](const auto& which) { if (events.caution) events.caution(out_of_reach_text(which)); };
-  if (door) {
-    policy.control = door->fd();
-    policy.serve = [&door] { return door->serve(); };
-    policy.on_ending = [&door](const port::Ending& ending) { door->say_ending(ending); };
+  const plan::Manner manner{.limit = wanted.request.time, .leaves = wanted.linger ? plan::Leaves::linger : plan::Leaves::end};
+  CommandLife life(ports.commands, ports.site.clock, only_bay, manner, told(events, door.get()));
+  if (door) ports.commands.watch(door->fd());
+  life.begin(spec);
+  Declared declared{ports, acquired, door.get(), until};
+  while (!life.is_over()) {
+    for (const port::CommandEvent& event : ports.commands.wait(life.deadline())) hear(event, life, declared);
+    life.passed();
   }
-  const pid_t child = ports.processes.start(spec);
-  port::Ended ended = ports.processes.supervise(child, policy);
   if (events.caution)
     for (const std::string& text : taken_back(acquired)) events.caution(text);
   acquired.claim.locks.clear();              // free before anybody is told so
   acquired.around.clear();
   if (door) door->let_go();
-  return ended;
+  return life.ended();
 }
 
 }  // namespace thole::app

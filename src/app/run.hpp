@@ -12,6 +12,7 @@
 #include "app/binding.hpp"
 #include "model/job.hpp"
 #include "port/claim_control.hpp"
+#include "port/commands.hpp"
 #include "port/processes.hpp"
 
 namespace thole::app {
@@ -46,6 +47,7 @@ struct RunEvents {
 struct RunPorts {
   Site& site;
   port::Processes& processes;
+  port::Commands& commands;
   port::ClaimControl& control;
   ClaimDirectory directory;
   NewClaimDirectory new_directory;

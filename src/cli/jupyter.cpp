@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "app/command_life.hpp"
 #include "app/selection.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
@@ -88,8 +89,7 @@ void require_ipykernel(Context& context, const std::string& python) {
   port::ProcessSpec spec;
   spec.argv = {python, "-c", "import ipykernel"};
   spec.output = nowhere.get();
-  port::Processes& processes = context.wire.processes();
-  if (processes.supervise(processes.start(spec), {}).exit_code != 0)
+  if (app::live(context.wire.commands(), context.wire.clock(), spec).exit_code != 0)
     throw Error(ErrorCode::unavailable, "this Python has no ipykernel")
         .about(python)
         .hint(shell_quote(python) + " -m pip install ipykernel");

@@ -41,6 +41,7 @@ class ClaimDoor {
   virtual ~ClaimDoor() = default;
   virtual int fd() const = 0;
   virtual Order serve() = 0;             // answers what is there; gives what the keeper has to obey
+  virtual void ends_at(std::optional<WallTime> until) = 0;   // the declared end is this one now
   virtual void say_ending(const Ending& ending) = 0;   // to those who ask what the end waits for
   virtual void let_go() = 0;             // the locks are free now: answers those who asked for the release
 };

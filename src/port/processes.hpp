@@ -1,4 +1,4 @@
-// Port: starting a command with a claim, living beside it, and ending as it ended.
+// Port: what a command is started with, how it ended, and being one instead of starting one.
 #pragma once
 
 #include <sys/types.h>
@@ -84,37 +84,12 @@ struct Ending {
   std::optional<SteadyTime> killed;              // when it gets KILL; nothing: it is left in peace (linger)
 };
 
-struct SupervisePolicy {
-  std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
-  Millis patience{10'000};                       // also between TERM and KILL for what is left behind
-  bool linger = false;                           // wait for the rest of the tree instead of ending it
-  std::function<void(const std::vector<std::string>&)> on_left_behind;  // called once, when there is a rest
-  // Once, at the end: where this process had children before the command, what has become its child since and does not show
-  // `claim` (THOLE_CLAIM) may have been started by these. It is left alone.
-  std::function<void(const std::vector<std::string>&)> on_spared;
-  std::string claim;
-  std::function<void()> on_unseen;               // once, when there is a rest and nothing can be told of it
-  std::function<void(const std::vector<std::string>&)> on_out_of_reach;  // once for each that the kernel does not let us end
-  int control = -1;                              // when readable, `serve` is called and its order obeyed
-  std::function<Order()> serve;
-  std::function<void(const Ending&)> on_ending;  // at each step towards the end
-};
-
 class Processes {
  public:
   virtual ~Processes() = default;
 
   // Throws as `start` would for a program that is not there, or is none. Looks in the PATH of `spec.base` and below `spec.cwd`.
   virtual void check_program(const ProcessSpec& spec) const = 0;
-
-  // Starts it (vfork style) in the same terminal and process group. Throws Error(not_found | not_executable | internal), and
-  // under `strict` Error(unavailable).
-  // From here to the end of supervise all signals are blocked in this thread.
-  virtual pid_t start(const ProcessSpec& spec) = 0;
-
-  // Stays with it to its end: forwards signals sent to us alone, follows stops and continues, enforces the limit, then
-  // deals with what is left of its tree. Call it from the program's only thread.
-  virtual Ended supervise(pid_t pid, const SupervisePolicy& policy) = 0;
 
   // Ends this process as the command ended: the same status, or by the same signal (128+n as pid 1).
   // Let go of the claim first: nothing is destroyed on the way.

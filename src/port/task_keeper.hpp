@@ -19,7 +19,7 @@ struct TaskRun {
   std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it
-  std::function<void(const std::vector<std::string>&)> on_out_of_reach;   // as SupervisePolicy's
+  std::function<void(const std::vector<std::string>&)> on_out_of_reach;   // who the kernel does not let us end; each once
   model::ProcessIdentity* identity = nullptr;    // is told the command's
 };
 

@@ -20,6 +20,7 @@
 #include "host/gpu/nvidia/backend.hpp"
 #include "host/gpu/nvidia/placeholder.hpp"
 #include "host/process/local_binder.hpp"
+#include "host/process/foreground.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/task_pool.hpp"
@@ -82,6 +83,7 @@ struct Wire::Parts {
   std::unique_ptr<port::ClaimStore> store;
   std::unique_ptr<LateStore> late_store;
   std::unique_ptr<port::Processes> processes;
+  std::unique_ptr<port::Commands> commands;
   std::unique_ptr<port::ClaimControl> control;
   std::unique_ptr<port::Placeholder> placeholder;
   std::unique_ptr<host::Interruption> interruption;
@@ -190,6 +192,11 @@ port::Processes& Wire::processes() {
   return *parts_->processes;
 }
 
+port::Commands& Wire::commands() {
+  if (!parts_->commands) parts_->commands = std::make_unique<host::Foreground>(parts_->inherited);
+  return *parts_->commands;
+}
+
 std::unique_ptr<port::TaskPool> Wire::task_pool(port::OutputTo output) {
   const auto named = settings_.environment.find("TMPDIR");
   const bool usable = named != settings_.environment.end() && is_directory(named->second);
@@ -264,7 +271,8 @@ app::Lend Wire::lend() {
 }
 
 app::RunPorts Wire::run_ports() {
-  return {site(), processes(), control(), [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
+  return {site(), processes(), commands(), control(),
+          [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
           [this](const std::string& id) { return places_.new_claim(id); }, bind_site(),
           [this](pid_t pid) { return job_of_lane(pid); }};
 }

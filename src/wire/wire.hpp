@@ -15,6 +15,7 @@
 #include "port/claim_store.hpp"
 #include "port/clock.hpp"
 #include "port/placeholder.hpp"
+#include "port/commands.hpp"
 #include "port/processes.hpp"
 #include "port/task_pool.hpp"
 #include "wire/places.hpp"
@@ -45,6 +46,7 @@ class Wire {
   port::ClaimStore& store();       // throws Error(unavailable) when no state directory can be used
   port::ClaimStore* find_store();  // for looking only: makes no directory and asks no driver; null where there is none
   port::Processes& processes();
+  port::Commands& commands();      // one at a time, in our terminal
   std::unique_ptr<port::TaskPool> task_pool(port::OutputTo output);
   port::ClaimControl& control();
   app::BindSite bind_site();

@@ -1,4 +1,5 @@
 """The claim and the life of the command: what ends, what is ended, and when the claim is free."""
+import json
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import PROBE, Started, eventually, gone, only_child, python, state_of
+from run_tools import PROBE, THOLE, Started, eventually, gone, only_child, python, state_of
 
 # Leaves the session, forks twice and lives on, as daemons do; `prepare` runs in the daemon.
 DAEMON = """
@@ -183,13 +184,13 @@ os._exit(3)
 """
 
 
-def with_option(program, option):
-    """The words with a further option of run."""
-    return [PROBE, option, *program.words[1:]] if program.words[0] == PROBE else [*program.words, option]
+def with_options(program, *options):
+    """The words with further options of run."""
+    return [PROBE, *options, *program.words[1:]] if program.words[0] == PROBE else [*program.words, *options]
 
 
 def test_linger_waits_for_what_is_left(program):
-    with Started(with_option(program, "--linger") + python(LINGERER)) as job:
+    with Started(with_options(program, "--linger") + python(LINGERER)) as job:
         rest = int(job.line())
         job.error_until(f"{rest} ")
         assert program.held()
@@ -200,10 +201,44 @@ def test_linger_waits_for_what_is_left(program):
 
 
 def test_an_interrupt_ends_the_lingering(program):
-    with Started(with_option(program, "--linger") + python(LINGERER)) as job:
+    with Started(with_options(program, "--linger") + python(LINGERER)) as job:
         rest = int(job.line())
         job.error_until(f"{rest} ")
         job.kill(signal.SIGINT)
+        assert job.wait() == 3
+        assert gone(rest)
+
+
+def test_release_ends_the_lingering(tmp_path):
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+    with Started([*thole, "run", "-q", "--linger", *python(LINGERER)]) as job:
+        rest = int(job.line())
+        job.error_until(f"{rest} ")
+        [claim] = json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"]
+        subprocess.run([*thole, "release", claim["id"]], check=True)
+        assert job.wait() == 3
+        assert gone(rest)
+
+
+def test_a_command_that_ended_by_itself_was_not_ended_by_a_release_asked_later(tmp_path):
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+    with Started([*thole, "run", "-q", "sh", "-c", "echo $$; read line; exit 5"]) as job:
+        command = int(job.line())
+        [claim] = json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"]
+        job.kill(signal.SIGSTOP)
+        job.write("end\n")
+        eventually(lambda: state_of(command) == "Z", "the command ends")
+        asked = subprocess.run([*thole, "release", claim["id"]], capture_output=True)
+        assert asked.returncode == 69, asked.stderr
+        job.kill(signal.SIGCONT)
+        assert job.wait() == 5
+        assert b"released" not in job.process.stderr.read()
+
+
+def test_the_time_limit_ends_the_lingering(program):
+    with Started(with_options(program, "--linger", "--time", "1s") + python(LINGERER)) as job:
+        rest = int(job.line())
+        job.error_until(f"{rest} ")
         assert job.wait() == 3
         assert gone(rest)
 
@@ -228,7 +263,7 @@ def test_the_time_limit_reaches_the_workers_of_the_command_and_the_stopped():
 
 def test_without_a_supervisor_the_command_takes_run_s_place(program):
     option = "--become" if program.words[0] == PROBE else "--no-supervisor"
-    with Started(with_option(program, option) + ["sh", "-c", "echo $$; read line; exit 3"]) as job:
+    with Started(with_options(program, option) + ["sh", "-c", "echo $$; read line; exit 3"]) as job:
         assert int(job.line()) == job.pid
         assert program.held()
         job.write("line\n")

@@ -1,13 +1,16 @@
 """`run` on a terminal: prompts, an editor, Ctrl-C, Ctrl-Z and fg, window size, hang-up; as if the command ran alone."""
+import datetime
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import Terminal, children, eventually, gone, only_child, python, state_of
+from run_tools import THOLE, Terminal, children, eventually, gone, only_child, python, state_of
 
 PROMPT = r"prompt\d*> "
 # What is typed while the shell still switches the terminal from its own mode may be lost to any command: wait for "up".
@@ -97,6 +100,34 @@ def test_ctrl_z_stops_both_and_fg_continues_both(run):
         terminal.expect("Terminated")
         terminal.expect(PROMPT)
         eventually(lambda: gone(command) and gone(supervisor), "both end")
+
+
+def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+
+    def now():
+        return datetime.datetime.now(datetime.timezone.utc)
+
+    def declared_end():
+        [claim] = json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"]
+        return claim["until"] and datetime.datetime.fromisoformat(claim["until"].replace("Z", "+00:00"))
+
+    with shell(f"RUN {CAT}", [*thole, "run", "-q", "--time", "2s"]) as terminal:
+        terminal.expect(UP)
+        [supervisor] = children(terminal.pid)
+        command = only_child(supervisor)
+        declared = declared_end()
+        terminal.send("\x1a")
+        terminal.expect("Stopped")
+        terminal.expect(PROMPT)
+        assert declared_end() is None, "nobody is promised what is not known"
+        eventually(lambda: now() > declared, "its time would have passed")
+        assert state_of(command) == "T"
+        terminal.send("fg\n")
+        terminal.expect(r"cat'?\r\n")
+        eventually(lambda: state_of(command) == "S", "it goes on")
+        eventually(lambda: (declared_end() or declared) > declared, "its end is known again")
+        eventually(lambda: gone(command) and gone(supervisor), "its time ends it")
 
 
 def test_bg_continues_in_the_background_and_reading_there_stops_again(run):

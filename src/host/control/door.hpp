@@ -28,6 +28,7 @@ class Door : public port::ClaimDoor {
 
   int fd() const override { return ready_.get(); }
   port::Order serve() override;
+  void ends_at(std::optional<WallTime> until) override { spec_.about.until = until; }
   void say_ending(const port::Ending& ending) override { ending_ = ending; }
   void let_go() override;
 

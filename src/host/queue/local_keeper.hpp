@@ -7,7 +7,7 @@
 //
 // Each task has a process group of its own. As subreaper the lane inherits what a task leaves behind; whose it is, its process
 // group or its mark in the environment tells (or, with a single task, nobody else's it can be). It is treated as a command's
-// rest is by `thole run` (host/process/supervise.hpp): a moment to end by itself, then TERM, and after the patience KILL.
+// rest is by `thole run` (host/process/foreground.hpp): a moment to end by itself, then TERM, and after the patience KILL.
 #pragma once
 
 #include <map>

@@ -22,13 +22,15 @@
 #include <thread>
 #include <vector>
 
+#include "app/command_life.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/clock/system_clock.hpp"
+#include "host/process/foreground.hpp"
 #include "host/process/left_to_us.hpp"
-#include "host/process/local_processes.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/spawn.hpp"
@@ -217,19 +219,46 @@ class RedirectedOutput {
   Fd saved_;
 };
 
+// Commands in our terminal, one after the other.
+class Living {
+ public:
+  void begin(const port::ProcessSpec& spec) {
+    life_.emplace(commands_, clock_, 0, plan::Manner{}, app::LifeEvents{});
+    life_->begin(spec);
+  }
+
+  port::Ended end() {
+    while (!life_->is_over()) {
+      for (const port::CommandEvent& event : commands_.wait(life_->deadline())) life_->heard(event);
+      life_->passed();
+    }
+    return life_->ended();
+  }
+
+  port::Ended live(const port::ProcessSpec& spec) {
+    begin(spec);
+    return end();
+  }
+
+ private:
+  const InheritedSignals inherited_ = InheritedSignals::capture();
+  SystemClock clock_;
+  Foreground commands_{inherited_};
+  std::optional<app::CommandLife> life_;
+};
+
 // What a command wrote to its standard output, and how it ended.
 struct Outcome { std::string output; int status; };
 
 Outcome outcome_of(const port::ProcessSpec& spec) {
   Pipe output = make_pipe();
-  LocalProcesses processes;
-  pid_t pid;
+  Living living;
   {
     RedirectedOutput redirected(output.write);
-    pid = processes.start(spec);
+    living.begin(spec);
   }
   output.write.reset();
-  auto ended = processes.supervise(pid, {});
+  const port::Ended ended = living.end();
   std::string text;
   char buffer[4096];
   for (ssize_t n; (n = ::read(output.read.get(), buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
@@ -308,7 +337,7 @@ TEST(Start, SaysWhyItCannot) {
   };
   for (const auto& row : table) {
     try {
-      LocalProcesses().start(row.spec);
+      Living().begin(row.spec);
       ADD_FAILURE() << row.name << " started";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), row.code) << row.name;
@@ -322,24 +351,22 @@ TEST(Start, SaysWhyItCannot) {
 TEST(Start, ACommandThatCannotBeStartedForWantOfDescriptorsIsNotTakenForOneThatHasRun) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  LocalProcesses processes;
+  Living living;
   auto spec = command({"true"});
   spec.keep = {STDIN_FILENO};                    // as of a claim: the child needs a descriptor more than we
   unsigned refused = 0;
   for (rlim_t room = 3; room < 64; ++room) {
     const rlimit few{room, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-    std::optional<pid_t> pid;
     std::optional<Error> why;
     try {
-      pid = processes.start(spec);
+      living.begin(spec);
     } catch (const Error& error) {
       why = error;
     }
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-    if (pid) {
-      const port::Ended ended = processes.supervise(*pid, {});   // which also lets signals in again
-      ASSERT_EQ(ended.exit_code, 0) << room;
+    if (!why) {
+      ASSERT_EQ(living.end().exit_code, 0) << room;   // which also lets signals in again
       continue;
     }
     ++refused;
@@ -350,12 +377,12 @@ TEST(Start, ACommandThatCannotBeStartedForWantOfDescriptorsIsNotTakenForOneThatH
   EXPECT_GT(refused, 0u);
 }
 
-TEST(Supervise, TellsHowTheCommandEnded) {
-  LocalProcesses processes;
-  auto ended = processes.supervise(processes.start(command({"sh", "-c", "exit 42"})), {});
+TEST(Foreground, TellsHowTheCommandEnded) {
+  Living living;
+  port::Ended ended = living.live(command({"sh", "-c", "exit 42"}));
   EXPECT_EQ(ended.exit_code, 42);
   EXPECT_FALSE(ended.signal);
-  ended = processes.supervise(processes.start(command({"sh", "-c", "kill -TERM $$"})), {});
+  ended = living.live(command({"sh", "-c", "kill -TERM $$"}));
   EXPECT_EQ(ended.signal, SIGTERM);
   EXPECT_FALSE(ended.exit_code);
   EXPECT_FALSE(ended.time_limit);
@@ -426,7 +453,7 @@ TEST(Processes, AStartIsTheSameWithinATick) {
   }
 }
 
-TEST(Supervise, LeavesChildrenFromBeforeAlone) {
+TEST(Foreground, LeavesChildrenFromBeforeAlone) {
   Pipe end = make_pipe();
   pid_t stranger = ::fork();
   if (stranger == 0) {
@@ -434,48 +461,21 @@ TEST(Supervise, LeavesChildrenFromBeforeAlone) {
     char byte;
     ::_exit(static_cast<int>(::read(end.read.get(), &byte, 1)));
   }
-  LocalProcesses processes;
-  auto ended = processes.supervise(processes.start(command({"true"})), {});
+  const port::Ended ended = Living().live(command({"true"}));
   EXPECT_TRUE(ended.left_behind.empty());
   EXPECT_EQ(::waitpid(stranger, nullptr, WNOHANG), 0) << "it lives";
   end.write.reset();
   EXPECT_EQ(::waitpid(stranger, nullptr, 0), stranger);
 }
 
-TEST(Supervise, RestoresTheMaskOfSignals) {
+TEST(Foreground, RestoresTheMaskOfSignals) {
   sigset_t before, after;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
-  LocalProcesses processes;
-  processes.supervise(processes.start(command({"true"})), {});
-  EXPECT_THROW(processes.start(command({"no-such-program-here"})), Error);
+  Living living;
+  living.live(command({"true"}));
+  EXPECT_THROW(living.begin(command({"no-such-program-here"})), Error);
   ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
   for (int signal = 1; signal < 32; ++signal) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
-}
-
-TEST(Supervise, ObeysOrdersToEndAndToExtend) {
-  LocalProcesses processes;
-  Pipe orders = make_pipe();
-  ASSERT_EQ(::write(orders.write.get(), "x", 1), 1);
-  port::SupervisePolicy policy;
-  policy.control = orders.read.get();
-  policy.serve = [&] {
-    char byte;
-    static_cast<void>(::read(orders.read.get(), &byte, 1));
-    return port::Order{true, std::nullopt};
-  };
-  auto ended = processes.supervise(processes.start(command({"sleep", "1000"})), policy);
-  EXPECT_TRUE(ended.released);
-  EXPECT_EQ(ended.signal, SIGINT);
-
-  ASSERT_EQ(::write(orders.write.get(), "x", 1), 1);
-  policy.serve = [&] {  // an end that has passed already
-    char byte;
-    static_cast<void>(::read(orders.read.get(), &byte, 1));
-    return port::Order{false, std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now())};
-  };
-  ended = processes.supervise(processes.start(command({"sleep", "1000"})), policy);
-  EXPECT_TRUE(ended.time_limit);
-  EXPECT_FALSE(ended.released);
 }
 
 TEST(Interruption, HoldsSignalsBackForItsDescriptor) {

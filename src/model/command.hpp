@@ -1,0 +1,24 @@
+// Words for a command that runs: what is sent to it, and what is left of it.
+#pragma once
+
+#include <cstdint>
+
+namespace thole::model {
+
+// Linux's numbers; any other may stand here too, to be passed on.
+enum class Signal : int { interrupt = 2, kill = 9, terminate = 15, go_on = 18, stop = 19 };
+
+enum class SentTo : std::uint8_t {
+  group,  // its process group, as Ctrl-C
+  all,    // all that came of it, also what has left its group and session
+};
+
+// What lives of a command besides itself.
+enum class Left : std::uint8_t {
+  nothing,
+  something,
+  unsure,  // it forks faster than it can be read; never taken for nothing
+  unseen,  // something, and no process of it can be told from a stranger's (/proc shows another pid namespace)
+};
+
+}  // namespace thole::model
