@@ -53,7 +53,7 @@ class CommandLife {
 };
 
 // One command, and nothing else to wait for.
-port::Ended live(port::Commands& commands, const port::Clock& clock, const port::ProcessSpec& spec, const plan::Manner& manner = {},
-                 LifeEvents events = {});
+port::Ended live(port::Commands& commands, const port::Clock& clock, const port::ProcessSpec& spec,
+                 const plan::Manner& manner = {}, LifeEvents events = {});
 
 }  // namespace thole::app

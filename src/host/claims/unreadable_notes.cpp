@@ -59,7 +59,7 @@ struct ReadLocks {
   std::optional<uid_t> of_a_process;     // who has one of them, by the kernel's word and his own descriptors
 };
 
-// Who has set one may have ended, and have left it to a thread of another's that shares his descriptors: his number is anybody's.
+// Who has set one may have ended, and have left it to another that shares his descriptors: his number is anybody's.
 ReadLocks read_locks_on(int notes, uid_t uid, const std::vector<std::string>& names) {
   ReadLocks locks;
   Allowance allowance(to_find_read_locks);
