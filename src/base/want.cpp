@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -21,15 +22,29 @@ const char* mend_of_want(int sys_errno) {
   }
 }
 
+namespace {
+
+// What shells and prlimit(1) call a limit; a shell counts in these bytes.
+struct LimitName {
+  int resource;
+  char letter;
+  const char* word;
+  std::uint64_t unit;
+};
+constexpr LimitName limit_names[] = {
+    {RLIMIT_NOFILE, 'n', "nofile", 1}, {RLIMIT_FSIZE, 'f', "fsize", 1}, {RLIMIT_STACK, 's', "stack", 1024}};
+
+}  // namespace
+
 std::string way_to_raise(int resource, std::uint64_t needed) {
-  const bool files = resource == RLIMIT_NOFILE;
-  const std::string value = needed == RLIM_INFINITY ? "unlimited" : std::to_string(needed);
+  const LimitName& name = *std::ranges::find(limit_names, resource, &LimitName::resource);
+  const auto in = [&](std::uint64_t unit) { return needed == RLIM_INFINITY ? "unlimited" : std::to_string(needed / unit); };
   rlimit limit{};
   const bool soft_alone = ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_max >= needed;
-  if (soft_alone) return fmt::format("ulimit -S{} {}", files ? 'n' : 'f', value);
+  if (soft_alone) return fmt::format("ulimit -S{} {}", name.letter, in(name.unit));
   const std::string hard = limit.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_max);
   return fmt::format("the hard limit is {}, too: go on from another shell, or: sudo prlimit --pid {} --{}={}", hard,
-                     ::getppid(), files ? "nofile" : "fsize", value);
+                     ::getppid(), name.word, in(1));
 }
 
 std::optional<Error> too_few_descriptors() {
@@ -40,6 +55,15 @@ std::optional<Error> too_few_descriptors() {
                                                    static_cast<unsigned long>(limit.rlim_cur),
                                                    static_cast<unsigned long>(needed)))
       .hint(way_to_raise(RLIMIT_NOFILE, 1024));
+}
+
+std::optional<Error> too_little_stack() {
+  constexpr rlim_t needed = 256 << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= needed) return std::nullopt;
+  return Error(ErrorCode::unavailable, fmt::format("only {} KiB of stack are allowed here, and {} are needed",
+                                                   static_cast<unsigned long>(limit.rlim_cur >> 10), needed >> 10))
+      .hint(way_to_raise(RLIMIT_STACK, 8 << 20));
 }
 
 bool is_want(int sys_errno) { return *mend_of_want(sys_errno) != '\0'; }

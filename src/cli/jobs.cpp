@@ -171,20 +171,13 @@ void stay(Context& context, port::JobReader& jobs) {
   } while (wait_for_news(context, watched, news, times_go_on));
 }
 
-// Who sees none of his jobs may have submitted them under another host name.
-void tell_of_other_queues(Context& context) {
-  for (const std::string& other : wire::directories(context.wire).other_queues)
-    context.note(fmt::format("another queue of yours: {}\n  see it by: thole --queue-dir {} jobs", printable(other),
-                             shell_quote(printable(other))));
-}
-
 }  // namespace
 
 int jobs(Context& context) {
   port::JobStore* store = find_queue(context);
   if (!store) {
     if (!context.invocation.words.empty())
-      throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
+      throw nothing_submitted(context);
     if (!context.invocation.queue.jobs.watch) {
       app::JobList none;
       none.now = context.wire.clock().wall();

@@ -138,7 +138,8 @@ int main_of(const std::vector<std::string_view>& arguments) {
     }
     const std::string_view verb = verb_of(invocation);
     if (verb != "doctor")   // tells it among other things
-      if (const auto want = too_few_descriptors()) throw *want;
+      for (const auto& want : {too_few_descriptors(), too_little_stack()})
+        if (want) throw *want;
     if (verb == "__probe") return wire::run_probe(invocation.words);
     if (verb == "__runner") wire::become_runner_process();
     if (verb == "__placeholder") return wire::run_placeholder(invocation.words);

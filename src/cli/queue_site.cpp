@@ -1,8 +1,11 @@
 #include "cli/queue_site.hpp"
 
 #include "app/job_list.hpp"
+#include "base/text.hpp"
+#include "base/words.hpp"
 #include "cli/overview.hpp"
 #include "wire/queue.hpp"
+#include "wire/survey.hpp"
 
 namespace thole::cli {
 
@@ -16,9 +19,27 @@ app::Queue queue_of(Context& context) {
   return {queue.jobs(), queue.door(), context.wire.clock()};
 }
 
+namespace {
+
+std::string words_of_other_queue(const std::string& directory) {
+  return fmt::format("another queue of yours: {}\n  see it by: thole --queue-dir {} jobs", printable(directory),
+                     shell_quote(printable(directory)));
+}
+
+}  // namespace
+
+void tell_of_other_queues(Context& context) {
+  for (const std::string& other : wire::directories(context.wire).other_queues) context.note(words_of_other_queue(other));
+}
+
+Error nothing_submitted(Context& context) {
+  const std::vector<std::string> others = wire::directories(context.wire).other_queues;
+  return Error(ErrorCode::usage, "nothing has been submitted yet")
+      .hint(others.empty() ? "such as: thole submit python train.py" : words_of_other_queue(others.front()));
+}
+
 app::Queue existing_queue(Context& context) {
-  if (!find_queue(context))
-    throw Error(ErrorCode::usage, "nothing has been submitted yet").hint("such as: thole submit python train.py");
+  if (!find_queue(context)) throw nothing_submitted(context);
   return queue_of(context);
 }
 

@@ -10,6 +10,10 @@ namespace thole::cli {
 
 app::Queue queue_of(Context& context);           // made when there is none
 port::JobStore* find_queue(Context& context);    // for looking only: null where nothing was ever submitted
+
+// Who finds none of his jobs may have submitted them under another host name, or with another HOME.
+void tell_of_other_queues(Context& context);
+Error nothing_submitted(Context& context);
 app::Queue existing_queue(Context& context);     // throws Error(usage) where nothing was ever submitted
 app::GoingOn going_on(Context& context);         // of the queue there is; warns of what keeps its work from going on
 void keep_going(Context& context);               // the same once, for what only looks; also says where that may be old

@@ -174,7 +174,10 @@ class Hindrances {
 int wait(Context& context) {
   const WaitOptions& options = context.invocation.queue.wait;
   port::JobStore* store = find_queue(context);
-  if (!store && context.invocation.words.empty()) return 0;   // nothing was ever submitted
+  if (!store && context.invocation.words.empty()) {   // nothing was ever submitted
+    tell_of_other_queues(context);
+    return 0;
+  }
   const app::Queue queue = existing_queue(context);
   const auto which = app::selections(queue.store, context.invocation.words);
   app::AwaitOptions wish;

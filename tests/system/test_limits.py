@@ -53,6 +53,7 @@ def in_a_shell(tmp_path, limit, words, hint):
 
 @pytest.mark.parametrize("limit, told", [
     ("ulimit -n 60", "only 60 open files are allowed here, and 64 are needed"),
+    ("ulimit -s 64", "only 64 KiB of stack are allowed here, and 256 are needed"),
     ("ulimit -f 0", "a file may have 0 bytes here (ulimit -f)"),
     ("ulimit -f 4", "a file may have 2048 bytes here (ulimit -f)")])
 @pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])

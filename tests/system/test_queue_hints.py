@@ -1,4 +1,9 @@
 """What the queue's commands say that leads on: of what has gone wrong unseen, and of the verb that was meant."""
+import os
+import re
+import shlex
+import subprocess
+
 import pytest
 
 from queue_tools import Queue
@@ -111,3 +116,17 @@ def test_a_job_does_not_write_its_own_log_behind_itself(queue, words):
     assert queue.run("wait", number).returncode == 64
     text = queue("logs", number)
     assert text.splitlines().count("hello") == 1 and "is where this writes" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a host is renamed by root alone")
+@pytest.mark.parametrize("words, status", [("wait", 0), ("wait 1", 64), ("cancel all", 64), ("logs 1", 64), ("jobs", 0)])
+def test_on_a_renamed_host_the_old_queue_is_named(tmp_path, words, status):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "THOLE_MACHINE": "8xA100",
+                   "THOLE_STATE_DIR": str(tmp_path / "state")}
+    assert subprocess.run([THOLE, "submit", "-q", "-g", "0", "true"], env=environment, cwd=tmp_path).returncode == 0
+    subprocess.run([THOLE, "wait"], env=environment, cwd=tmp_path, check=True)
+    renamed = ["unshare", "-u", "sh", "-c", 'hostname elsewhere; exec "$@"', "sh", THOLE, *words.split()]
+    done = subprocess.run(renamed, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == status and "another queue of yours: " in done.stderr, done
+    see_it = re.search("see it by: thole (--queue-dir .* jobs)", done.stderr)[1]
+    assert "1" in subprocess.check_output([THOLE, *shlex.split(see_it)], env=environment, text=True)
