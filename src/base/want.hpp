@@ -15,8 +15,8 @@ bool is_want(int sys_errno);
 // What mends such a want; "" where it is none. Python's _start.py says the same where it meets one itself.
 const char* mend_of_want(int sys_errno);
 
-// How a limit of this process is lifted (RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_STACK): with the shell's word as far as its hard limit allows,
-// else by root, for the shell that has started us. `needed` may be RLIM_INFINITY.
+// How a limit of this process is lifted (RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_STACK): with the shell's word as far as its hard
+// limit allows, else by root, for the shell that has started us. `needed` may be RLIM_INFINITY.
 std::string way_to_raise(int resource, std::uint64_t needed);
 
 // Fewer open files are allowed here than most commands need: what the driver's library, a claim's locks and a line's watches
