@@ -16,10 +16,11 @@ bool is_interrupt(int signal) { return signal == SIGINT || signal == SIGTERM || 
 
 }  // namespace
 
-void CommandLife::begin(const port::ProcessSpec& spec) {
-  commands_.start(bay_, spec);
+pid_t CommandLife::begin(const port::ProcessSpec& spec) {
+  const pid_t pid = commands_.start(bay_, spec);
   life_ = plan::born(manner_, clock_.steady());
   ended_ = {};
+  return pid;
 }
 
 void CommandLife::tell(const plan::Event& event) {
@@ -49,6 +50,7 @@ void CommandLife::heard(const port::CommandEvent& event) {
   ended_.exit_code = end->exit_code;
   ended_.signal = end->signal;
   ended_.core = end->core;
+  peak_memory_kib_ = end->peak_memory_kib;
   tell(plan::Ended{end->alone});
 }
 

@@ -2,9 +2,13 @@
 // does it. Nobody else sends a command a signal.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -28,14 +32,18 @@ class CommandLife {
   CommandLife(port::Commands& commands, const port::Clock& clock, port::Bay bay, const plan::Manner& manner, LifeEvents events)
       : commands_(commands), clock_(clock), bay_(bay), manner_(manner), events_(std::move(events)) {}
 
-  void begin(const port::ProcessSpec& spec);     // throws as Commands::start
+  pid_t begin(const port::ProcessSpec& spec);    // its pid; throws as Commands::start
   void tell(const plan::Event& event);           // Asked, Hurried, Extended, Paused, Slept
   void heard(const port::CommandEvent& event);   // its end, its rest's, a signal to us; nothing where it is another's
   void passed();                                 // looks whether the deadline has
 
   bool is_over() const { return life_.phase == plan::Phase::over; }
   std::optional<SteadyTime> deadline() const { return life_.deadline(); }
-  port::Ended ended() const;                     // how, once it is over
+  plan::Why why() const { return life_.why; }
+  // Once it is over:
+  port::Ended ended() const;
+  bool survived() const { return life_.survived; }
+  std::optional<std::uint64_t> peak_memory_kib() const { return peak_memory_kib_; }
 
  private:
   void name();
@@ -49,6 +57,7 @@ class CommandLife {
   LifeEvents events_;
   plan::Life life_;
   port::Ended ended_;
+  std::optional<std::uint64_t> peak_memory_kib_;
   std::optional<port::Member> first_left_;       // of what is left behind
 };
 

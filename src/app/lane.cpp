@@ -278,9 +278,9 @@ void Lane::begin(const port::TakenTask& taken) {
     spec.output = ports_.logs.begin(running.log, header_for(running, spec.argv));
     if (!noted) throw port::NotNoted(notes_.refusal());
     model::ProcessIdentity command;
-    port::TaskRun run{taken.place, spec.set.at("THOLE_TASK"), taken.time, spec_.patience, spec_.linger,
-                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
-                      &command};
+    spec.identity = &command;
+    port::TaskRun run{taken.place, taken.time, spec_.patience, spec_.linger,
+                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); }};
     const pid_t pid = keeper_->start(spec, run);
     notes_.began(taken.place, pid, command);
     running_.emplace(taken.place, std::move(running));
@@ -401,6 +401,7 @@ void Lane::over(const port::TaskOver& over) {
   end.log_length = ports_.logs.end(running.log, own_line + footer_text({over, ran, now, peak_gpu, end.reason, next}));
   ends_.push_back(std::move(end));
   running_.erase(found);
+  if (over.survived) leave("what a task has left behind cannot be ended: nothing more is started on its GPUs");
 }
 
 // What its largest process had on one GPU. With our GPUs to itself, all that has started on them since it began is its own,

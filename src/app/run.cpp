@@ -196,7 +196,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution);
   const plan::Manner manner{.limit = wanted.request.time, .leaves = wanted.linger ? plan::Leaves::linger : plan::Leaves::end};
   CommandLife life(ports.commands, ports.site.clock, only_bay, manner, told(events, door.get()));
-  if (door) ports.commands.watch(door->fd());
+  if (door) ports.commands.watch(door->fd(), true);
   life.begin(spec);
   Declared declared{ports, acquired, door.get(), until};
   while (!life.is_over()) {

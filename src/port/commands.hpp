@@ -40,6 +40,7 @@ struct CommandEnded {
   Bay bay = 0;
   std::optional<int> exit_code, signal;          // neither: nobody knows
   bool core = false;
+  std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
   bool alone = false;                            // nothing else can be left of it
 };
 struct RestStirred {};                           // some of what commands have left behind has come or gone
@@ -54,7 +55,7 @@ class Commands {
   virtual ~Commands() = default;
 
   // Throws Error(not_found | not_executable | internal), and under `strict` Error(unavailable); no event then.
-  virtual void start(Bay bay, const ProcessSpec& spec) = 0;
+  virtual pid_t start(Bay bay, const ProcessSpec& spec) = 0;
 
   // Once to each process until another signal is sent; CONT after it, for a stopped process must run to hear it. Returns those
   // that the kernel does not let us signal, each once.
@@ -64,7 +65,7 @@ class Commands {
 
   virtual void let_go(Bay bay) = 0;              // it is over: what was made for it goes
 
-  virtual void watch(int fd) = 0;                // not a regular file
+  virtual void watch(int fd, bool on) = 0;       // not a regular file
 
   // Sleeps until something happens or the deadline comes; valid until the next call.
   virtual std::span<const CommandEvent> wait(std::optional<SteadyTime> deadline) = 0;

@@ -42,6 +42,7 @@ struct ProcessSpec {
   bool own_group = false;                        // a process group of its own
   std::optional<mode_t> mask;                    // of new files (umask)
   std::vector<SoftLimit> limits;                 // soft ones, as far as the hard ones allow
+  model::ProcessIdentity* identity = nullptr;    // is told the command's
   // For a process that another program starts through the library:
   std::vector<std::pair<int, int>> place;        // descriptors of ours, and the numbers at which the child has them
   int life = -1;                                 // read end of a pipe: when its last write end is closed, the kernel kills the

@@ -1,4 +1,4 @@
-// Port: the tasks of one lane as processes: started, ended, stopped and watched, several at a time.
+// Port: the tasks of one lane: started, ended, stopped and watched, several at a time.
 #pragma once
 
 #include <functional>
@@ -8,19 +8,16 @@
 #include <vector>
 
 #include "base/time.hpp"
-#include "model/lane_record.hpp"
 #include "port/processes.hpp"
 
 namespace thole::port {
 
 struct TaskRun {
   unsigned place = 0;
-  std::string mark;                              // with which its THOLE_TASK begins
-  std::optional<Seconds> time_limit;             // INT, then TERM, then KILL, `patience` apart
+  std::optional<Seconds> time_limit;             // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it
-  std::function<void(const std::vector<std::string>&)> on_out_of_reach;   // who the kernel does not let us end; each once
-  model::ProcessIdentity* identity = nullptr;    // is told the command's
+  std::function<void(const std::vector<std::string>&)> on_out_of_reach = {};   // who the kernel does not let us end; each once
 };
 
 struct TaskOver {
@@ -28,6 +25,7 @@ struct TaskOver {
   Ended ended;
   bool cancelled = false;                        // it was asked to stop
   bool taken_down = false;                       // by a signal that was not ours, and its lane was told to end as well
+  bool survived = false;                         // something of it could not be ended
   std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
 };
 
@@ -35,10 +33,10 @@ class TaskKeeper {
  public:
   virtual ~TaskKeeper() = default;
 
-  // Starts a command; its pid. Throws as Processes::start.
+  // Starts a command; its pid. Throws as Commands::start.
   virtual pid_t start(const ProcessSpec& spec, const TaskRun& run) = 0;
 
-  virtual void stop(unsigned place) = 0;         // as its time limit would
+  virtual void stop(unsigned place) = 0;         // as its time limit would; also what lingers of it
   virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
 
   // Whether this process was told to end (SIGTERM): the machine goes down, or somebody wants it so.

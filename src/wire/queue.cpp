@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "app/task_lives.hpp"
 #include "app/runner.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -14,7 +15,7 @@
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
 #include "host/queue/local_door.hpp"
-#include "host/queue/local_keeper.hpp"
+#include "host/queue/task_commands.hpp"
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/store/job_store.hpp"
@@ -87,7 +88,9 @@ app::QueuePorts Queue::ports() {
           .lanes = parts.lanes,
           .door = parts.door,
           .logs = parts.logs,
-          .keeper = [&parts] { return std::make_unique<host::LocalKeeper>(parts.inherited); },
+          .keeper = [&parts, &clock = wire_.clock()] {
+            return std::make_unique<app::TaskLives>(std::make_unique<host::TaskCommands>(parts.inherited), clock);
+          },
           .bind = wire_.bind_site(),
           .clock = wire_.clock(),
           .carry = carry(),

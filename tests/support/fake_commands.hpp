@@ -39,11 +39,12 @@ class FakeCommands : public port::Commands {
     std::set<pid_t> told;                        // who has got it
   };
 
-  void start(port::Bay bay, const port::ProcessSpec& spec) override {
+  pid_t start(port::Bay bay, const port::ProcessSpec& spec) override {
     Running& it = bays[bay];
     it.runs = true;
     it.let_go = false;
     if (it.command.pid == 0) it.command = {100 + static_cast<pid_t>(bay), spec.argv.empty() ? "" : spec.argv.front()};
+    return it.command.pid;
   }
 
   std::vector<std::string> send(port::Bay bay, model::Signal signal, model::SentTo to) override {
@@ -78,7 +79,10 @@ class FakeCommands : public port::Commands {
   }
 
   void let_go(port::Bay bay) override { bays[bay].let_go = true; }
-  void watch(int fd) override { watched.push_back(fd); }
+  void watch(int fd, bool on) override {
+    std::erase(watched, fd);
+    if (on) watched.push_back(fd);
+  }
 
   // Nothing happens but what the test has told, or the clock reaches the deadline.
   std::span<const port::CommandEvent> wait(std::optional<SteadyTime> deadline) override {
@@ -90,7 +94,7 @@ class FakeCommands : public port::Commands {
   void end(port::Bay bay, std::optional<int> exit_code, std::optional<int> signal = {}) {
     Running& it = bays[bay];
     it.runs = false;
-    happened.push_back(port::CommandEnded{bay, exit_code, signal, false, it.rest.empty()});
+    happened.push_back(port::CommandEnded{bay, exit_code, signal, false, {}, it.rest.empty()});
   }
   void stir() { happened.push_back(port::RestStirred{}); }
 

@@ -51,7 +51,7 @@ Fd our_terminal() { return open_at(AT_FDCWD, "/dev/tty", O_RDWR | O_NOCTTY); }
 
 }  // namespace
 
-void Foreground::start(port::Bay, const port::ProcessSpec& spec) {
+pid_t Foreground::start(port::Bay, const port::ProcessSpec& spec) {
   Launch launch(spec, inherited_);
   witness_.reset();
   strangers_ = children_now();
@@ -67,8 +67,14 @@ void Foreground::start(port::Bay, const port::ProcessSpec& spec) {
   cgroup_ = std::make_unique<JobCgroup>("");
   command_ = launch.start(cgroup_->directory());
   blocked_ = std::move(blocked);
-  told_signal_ = 0;
+  told_ = {};
   out_of_reach_ = {};
+  return command_;
+}
+
+void Foreground::watch(int fd, bool on) {
+  std::erase(watched_, fd);
+  if (on) watched_.push_back(fd);
 }
 
 std::span<const port::CommandEvent> Foreground::wait(std::optional<SteadyTime> deadline) {
@@ -184,9 +190,9 @@ std::vector<std::string> Foreground::send(port::Bay, Signal signal, SentTo to) {
   if (signal == Signal::kill) end_what_is_beside_the_tree();
   std::vector<ProcessStat> told = tree();
   if (to == SentTo::group) std::erase_if(told, [&](const ProcessStat& process) { return process.group != its_group; });
-  told = not_told_yet(std::move(told), static_cast<int>(signal));
+  const int number = static_cast<int>(signal);
   const pid_t whole = its_group == command_ ? command_ : 0;
-  return out_of_reach_.new_ones(signal_all(told, static_cast<int>(signal), whole));
+  return out_of_reach_.new_ones(signal_all(told_.not_yet(std::move(told), number), number, whole));
 }
 
 // KILL to what a picture of the tree may miss: what is in the cgroup; and what forks, which is frozen first, so that nothing
@@ -202,25 +208,17 @@ void Foreground::end_what_is_beside_the_tree() {
   groups.kill();
 }
 
-// KILL is for everybody, each time.
-std::vector<ProcessStat> Foreground::not_told_yet(std::vector<ProcessStat> processes, int signal) {
-  if (std::exchange(told_signal_, signal) != signal) told_.clear();
-  if (signal != SIGKILL)
-    std::erase_if(processes,
-                  [&](const ProcessStat& process) { return !told_.emplace(process.pid, process.start_ticks).second; });
-  return processes;
-}
-
 port::Rest Foreground::look(port::Bay, port::Names names) {
   port::Rest rest;
   if (names == port::Names::yes) rest.spared = spared();
-  if (is_childless()) return rest;
+  const bool alone = is_childless();
+  if (alone && (names == port::Names::no || command_ == 0)) return rest;
   if (!proc_numbers_are_ours()) {                // its numbers name strangers: nothing is looked for by them
     await_witness();
     rest.left = is_childless() ? Left::nothing : Left::unseen;
     return rest;
   }
-  rest.left = Left::something;
+  if (!alone) rest.left = Left::something;
   if (names == port::Names::no) return rest;
   for (const ProcessStat& process : tree()) rest.who.push_back({process.pid, process.name, describe_process(process)});
   return rest;

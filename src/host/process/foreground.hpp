@@ -15,10 +15,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -40,11 +38,11 @@ class Foreground : public port::Commands {
   explicit Foreground(const InheritedSignals& inherited) : inherited_(inherited) {}
 
   // From here on all signals are blocked in this thread, until the command's end has been told and nothing of it is left.
-  void start(port::Bay bay, const port::ProcessSpec& spec) override;
+  pid_t start(port::Bay bay, const port::ProcessSpec& spec) override;
   std::vector<std::string> send(port::Bay bay, model::Signal signal, model::SentTo to) override;
   port::Rest look(port::Bay bay, port::Names names) override;
   void let_go(port::Bay bay) override;
-  void watch(int fd) override { watched_.push_back(fd); }
+  void watch(int fd, bool on) override;
   std::span<const port::CommandEvent> wait(std::optional<SteadyTime> deadline) override;
 
  private:
@@ -64,7 +62,6 @@ class Foreground : public port::Commands {
   void end_what_is_beside_the_tree();
   void await_witness();
   std::vector<ProcessStat> tree(std::vector<ProcessStat>* others = nullptr) const;
-  std::vector<ProcessStat> not_told_yet(std::vector<ProcessStat> processes, int signal);
 
   const InheritedSignals& inherited_;
   std::unique_ptr<AllSignalsBlocked> blocked_;
@@ -78,8 +75,7 @@ class Foreground : public port::Commands {
   Fd signals_;
   std::vector<int> watched_;
   std::optional<int> stop_;              // the signal that stopped the command, and is to stop us
-  int told_signal_ = 0;
-  std::set<std::pair<pid_t, std::uint64_t>> told_;   // who has got it: pid and start
+  OnceEach told_;
   ToldOnce out_of_reach_;
   std::vector<port::CommandEvent> events_;
 };

@@ -79,6 +79,14 @@ std::vector<std::string> ToldOnce::new_ones(const std::vector<ProcessStat>& proc
   return words;
 }
 
+std::vector<ProcessStat> OnceEach::not_yet(std::vector<ProcessStat> processes, int signal) {
+  if (std::exchange(signal_, signal) != signal) told_.clear();
+  if (signal != SIGKILL)
+    std::erase_if(processes,
+                  [&](const ProcessStat& process) { return !told_.emplace(process.pid, process.start_ticks).second; });
+  return processes;
+}
+
 void ToldOnce::tell(const std::vector<ProcessStat>& processes, const Tell& tell) {
   const std::vector<std::string> words = new_ones(processes);
   if (tell && !words.empty()) tell(words);

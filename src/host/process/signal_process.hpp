@@ -72,6 +72,16 @@ class GroupsBelow {
   std::set<pid_t> groups_, others_sessions_;
 };
 
+// Each process gets a signal once, until another one is sent; KILL is for everybody each time.
+class OnceEach {
+ public:
+  std::vector<ProcessStat> not_yet(std::vector<ProcessStat> processes, int signal);
+
+ private:
+  int signal_ = 0;
+  std::set<std::pair<pid_t, std::uint64_t>> told_;   // pid and start
+};
+
 // Each process is told of once, as "pid command".
 class ToldOnce {
  public:

@@ -21,8 +21,9 @@ struct ToldOfTasks final : port::TaskKeeper {
   ToldOfTasks(std::vector<std::string>& begun, std::function<std::vector<port::TaskOver>()> over, const bool& told,
               SteadyTime& now)
       : marks(begun), ends(std::move(over)), is_told(told), clock(now) {}
-  pid_t start(const port::ProcessSpec&, const port::TaskRun& run) override {
-    marks.push_back(run.mark.substr(0, run.mark.rfind('.')));
+  pid_t start(const port::ProcessSpec& spec, const port::TaskRun&) override {
+    const std::string& mark = spec.set.at("THOLE_TASK");
+    marks.push_back(mark.substr(0, mark.rfind('.')));
     ++live;
     return 1;
   }

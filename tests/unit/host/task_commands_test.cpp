@@ -1,5 +1,5 @@
 // Tasks of one lane: what is left behind where nobody can say by whom.
-#include "host/queue/local_keeper.hpp"
+#include "host/queue/task_commands.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,29 +10,41 @@
 
 #include <cerrno>
 #include <fstream>
+#include <memory>
 #include <vector>
 
+#include "app/task_lives.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "host/clock/system_clock.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host {
 namespace {
 
-TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
+// The lives of a lane's tasks, as processes.
+class Keeper : public app::TaskLives {
+ public:
+  Keeper() : TaskLives(std::make_unique<TaskCommands>(inherited_), clock_) {}
+
+ private:
+  static inline const InheritedSignals inherited_ = InheritedSignals::capture();
+  static inline const SystemClock clock_{};
+};
+
+TEST(TaskCommands, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   const claim_tests::TemporaryFolder folder;
   const std::string gate = folder.path + "/gate", number = folder.path + "/number";
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
   {
-    const InheritedSignals inherited = InheritedSignals::capture();
-    LocalKeeper keeper(inherited);
+    Keeper keeper;
     port::ProcessSpec spec;
     const auto start = [&](unsigned place, const std::string& code) {
       spec.argv = {"sh", "-c", code + "read line < " + gate};
       spec.own_group = true;
       port::TaskRun run;
       run.place = place;
-      run.mark = "of this test " + std::to_string(place);
+      spec.set["THOLE_TASK"] = "of this test " + std::to_string(place);
       return keeper.start(spec, run);
     };
     const std::string daemon = "echo $$ > " + number + ".new; mv " + number + ".new " + number + "; exec sleep 1000";
@@ -63,13 +75,12 @@ TEST(LocalKeeper, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
 }
 
 // As Ctrl-C would not: but it is the command that is to end.
-TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
+TEST(TaskCommands, ACommandThatHasLeftItsGroupHearsINTFirst) {
   const claim_tests::TemporaryFolder folder;
   const std::string ready = folder.path + "/ready";
   ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
   {
-    const InheritedSignals inherited = InheritedSignals::capture();
-    LocalKeeper keeper(inherited);
+    Keeper keeper;
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"python3", "-c", "import os, signal, sys\n"
@@ -78,7 +89,7 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
                  "open(sys.argv[1], 'w').close()\n"
                  "while True: signal.pause()", ready};
     port::TaskRun run;
-    run.mark = "of this test";
+    spec.set["THOLE_TASK"] = "of this test";
     run.patience = Millis{60'000};
     keeper.start(spec, run);
     { const Fd is_ready = open_at(AT_FDCWD, ready.c_str(), O_RDONLY); }
@@ -91,17 +102,16 @@ TEST(LocalKeeper, ACommandThatHasLeftItsGroupHearsINTFirst) {
 }
 
 // A machine that goes down ends everything, the command perhaps before its lane hears of it.
-TEST(LocalKeeper, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
+TEST(TaskCommands, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
   {
-    const InheritedSignals inherited = InheritedSignals::capture();
-    LocalKeeper keeper(inherited);
+    Keeper keeper;
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"sleep", "1000"};
     const auto killed = [&](unsigned place, int signal) {
       port::TaskRun run;
       run.place = place;
-      run.mark = fmt::format("of this test {}", place);
+      spec.set["THOLE_TASK"] = fmt::format("of this test {}", place);
       const pid_t pid = keeper.start(spec, run);
       ::kill(pid, signal);
       siginfo_t ended{};
@@ -131,15 +141,14 @@ TEST(LocalKeeper, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndA
 }
 
 // It holds its lane's GPUs for no moment longer, and is what was asked for.
-TEST(LocalKeeper, WhatWeEndOurselvesIsNotTakenDown) {
+TEST(TaskCommands, WhatWeEndOurselvesIsNotTakenDown) {
   {
-    const InheritedSignals inherited = InheritedSignals::capture();
-    LocalKeeper keeper(inherited);
+    Keeper keeper;
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"sh", "-c", "trap '' INT; while :; do sleep 1000; done"};
     port::TaskRun run;
-    run.mark = "of this test";
+    spec.set["THOLE_TASK"] = "of this test";
     run.patience = Millis{1};
     keeper.start(spec, run);
     ::raise(SIGTERM);

@@ -1,0 +1,212 @@
+#include "host/queue/task_commands.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/standard.hpp"
+#include "base/stream.hpp"
+#include "base/want.hpp"
+#include "host/process/helpers.hpp"
+#include "host/process/shown_environment.hpp"
+#include "host/process/spawn.hpp"
+#include "host/queue/task_processes.hpp"
+
+namespace thole::host {
+
+using model::Left;
+using model::SentTo;
+using model::Signal;
+
+namespace {
+
+Fd descriptor_for(int signal) {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, signal);
+  Fd fd(above_standard(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK)));
+  if (!fd) throw not_had("cannot watch over tasks", errno);
+  return fd;
+}
+
+bool took_any(const Fd& signals) {
+  signalfd_siginfo signal;
+  bool any = false;
+  while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) any = true;
+  return any;
+}
+
+// Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
+long own_peak_kib() {
+  rusage ours{};
+  return ::getrusage(RUSAGE_SELF, &ours) == 0 ? ours.ru_maxrss : 0;
+}
+
+port::CommandEnded how_ended(port::Bay bay, int status, const rusage& used) {
+  port::CommandEnded end;
+  end.bay = bay;
+  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
+  else end.signal = WTERMSIG(status);
+  end.core = WIFSIGNALED(status) && WCOREDUMP(status);
+  if (used.ru_maxrss > own_peak_kib()) end.peak_memory_kib = static_cast<std::uint64_t>(used.ru_maxrss);
+  return end;
+}
+
+}  // namespace
+
+TaskCommands::TaskCommands(const InheritedSignals& inherited) : inherited_(inherited) {
+  ::signal(SIGCHLD, SIG_DFL);           // ignored, the kernel would keep the statuses from us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  children_ = descriptor_for(SIGCHLD);
+  term_ = descriptor_for(SIGTERM);
+}
+
+pid_t TaskCommands::start(port::Bay bay, const port::ProcessSpec& spec) {
+  Launch launch(spec, inherited_);
+  const pid_t pid = launch.start();
+  if (spec.identity) *spec.identity = identity_of(pid);
+  Kept task;
+  task.pid = task.group = pid;
+  if (const auto mark = spec.set.find("THOLE_TASK"); mark != spec.set.end()) task.mark = mark->second;
+  tasks_.insert_or_assign(bay, std::move(task));
+  return pid;
+}
+
+std::vector<std::string> TaskCommands::send(port::Bay bay, Signal signal, SentTo to) {
+  Kept& task = tasks_.at(bay);
+  const int number = static_cast<int>(signal);
+  const bool stops = signal == Signal::stop;
+  if (!stops) task.stopping.reset();
+  if (stops && task.stopping) return {};         // the look stops those who are new
+  const pid_t whole = task.pid != 0 ? task.group : 0;   // only as long as its number is the command's for sure
+  if (stops) {
+    task.stopping.emplace();
+    if (whole != 0) signal_group_of_child(whole, SIGSTOP);   // also those of it that /proc hides
+    return {};
+  }
+  if (signal == Signal::kill) freeze_before_kill(task);
+  std::vector<ProcessStat> told = tree(task);
+  if (to == SentTo::group)                       // as Ctrl-C would; the command also where it has left its group
+    std::erase_if(told,
+                  [&](const ProcessStat& process) { return process.group != task.group && process.pid != task.pid; });
+  return task.out_of_reach.new_ones(signal_all(task.told.not_yet(std::move(told), number), number, whole));
+}
+
+void TaskCommands::freeze_before_kill(const Kept& task) const {
+  GroupsBelow groups;
+  freeze([&] {
+    std::vector<ProcessStat> others, its = tree(task, &others);
+    groups.saw(its, others);
+    return its;
+  });
+  groups.kill();
+}
+
+port::Rest TaskCommands::look(port::Bay bay, port::Names names) {
+  Kept& task = tasks_.at(bay);
+  port::Rest rest;
+  if (task.stopping) rest.still = task.stopping->look(tree(task));
+  const bool childless = is_childless();
+  if (childless && (names == port::Names::no || task.pid == 0)) return rest;
+  // A child that no picture of /proc shows is one all the same: it forks and ends faster than that is read, or we have no
+  // descriptor to look with.
+  const bool certain = !childless && is_alone(task) && kernel_lists_children_;
+  if (certain) rest.left = Left::something;
+  if (certain && names == port::Names::no) return rest;
+  const std::vector<ProcessStat> its = tree(task);
+  const bool any_left = std::ranges::any_of(its, [&](const ProcessStat& process) { return process.pid != task.pid; });
+  if (any_left) rest.left = Left::something;
+  if (names == port::Names::no) return rest;
+  for (const ProcessStat& process : its) rest.who.push_back({process.pid, process.name, describe_process(process)});
+  return rest;
+}
+
+void TaskCommands::watch(int fd, bool on) {
+  std::erase(watched_, fd);
+  if (on) watched_.push_back(fd);
+}
+
+std::span<const port::CommandEvent> TaskCommands::wait(std::optional<SteadyTime> deadline) {
+  events_.clear();
+  std::vector<pollfd> all{{children_.get(), POLLIN, 0}, {term_.get(), POLLIN, 0}};
+  for (const int fd : watched_) all.push_back({fd, POLLIN, 0});
+  ::poll(all.data(), all.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
+  took_any(children_);
+  reap();
+  if (took_any(term_)) events_.push_back(port::Signalled{SIGTERM});
+  for (std::size_t i = 2; i < all.size(); ++i)
+    if (all[i].revents) events_.push_back(port::Readable{all[i].fd});
+  return events_;
+}
+
+void TaskCommands::reap() {
+  int status = 0;
+  rusage used{};
+  bool stirred = false;
+  for (pid_t pid; (pid = ::wait4(-1, &status, WNOHANG, &used)) > 0;) {
+    const auto found = std::ranges::find_if(tasks_, [&](const auto& entry) { return entry.second.pid == pid; });
+    if (found == tasks_.end()) {
+      stirred = true;
+      continue;
+    }
+    found->second.pid = 0;
+    events_.push_back(how_ended(found->first, status, used));
+  }
+  if (events_.empty() && !stirred) return;
+  const bool alone = is_childless();
+  for (port::CommandEvent& event : events_)
+    if (auto* end = std::get_if<port::CommandEnded>(&event)) end->alone = alone;
+  events_.push_back(port::RestStirred{});        // what ends may have been what another waits for
+}
+
+// No other task is left, so that whatever is below us is this one's.
+bool TaskCommands::is_alone(const Kept& task) const {
+  return std::ranges::all_of(tasks_, [&](const auto& entry) { return &entry.second == &task; });
+}
+
+// No child but the commands themselves and helpers: almost always so, and then /proc need not be searched.
+bool TaskCommands::is_childless() const {
+  siginfo_t any{};
+  if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
+  const auto children = listed_children();
+  return children && std::ranges::all_of(*children, [&](pid_t child) {
+    return is_of_a_queue(child) || is_helper(child) ||
+           std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; });
+  });
+}
+
+// By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
+// as several tasks are there: the last one's.
+bool TaskCommands::is_of(const Kept& task, const ProcessStat& left_to_us) const {
+  return is_alone(task) || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.mark);
+}
+
+// Below the command, and what was left to us. `others`: all else that is below us.
+std::vector<ProcessStat> TaskCommands::tree(const Kept& task, std::vector<ProcessStat>* others) const {
+  std::vector<ProcessStat> its;
+  std::map<pid_t, bool> known;                    // parents come before children
+  const pid_t us = ::getpid();
+  std::vector<pid_t> commands;
+  for (const auto& [bay, other] : tasks_) commands.push_back(other.pid);
+  for (auto& process : our_descendants(commands)) {
+    bool ours = process.pid == task.pid;
+    if (!ours && process.parent != us) ours = known[process.parent];
+    else if (!ours) {
+      ours = std::ranges::find(commands, process.pid) == commands.end() && is_of(task, process);
+    }
+    known[process.pid] = ours;
+    if (ours) its.push_back(std::move(process));
+    else if (others) others->push_back(std::move(process));
+  }
+  return its;
+}
+
+}  // namespace thole::host

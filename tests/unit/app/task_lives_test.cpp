@@ -1,0 +1,100 @@
+// The tasks of a lane, as lives of made-up commands.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/task_lives.hpp"
+#include "support/fake_commands.hpp"
+
+namespace thole::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+class TaskLivesTest : public testing::Test {
+ protected:
+  std::unique_ptr<FakeCommands> made = std::make_unique<FakeCommands>();
+  FakeCommands& commands = *made;
+  SetClock& clock = commands.clock;
+  app::TaskLives tasks{std::move(made), clock};
+
+  void start(unsigned place, port::TaskRun run = {}) {
+    run.place = place;
+    tasks.start({}, run);
+  }
+
+  // Until one is over, or nothing but an event from outside moves them.
+  std::vector<port::TaskOver> over(SteadyTime::duration most = 1h) {
+    const SteadyTime until = clock.now + most;
+    std::vector<port::TaskOver> over;
+    while (over.empty() && clock.now < until) over = tasks.wait({}, until);
+    return over;
+  }
+};
+
+TEST_F(TaskLivesTest, OneThatIsStoppedLeavesTheOthersAlone) {
+  start(0);
+  start(1);
+  tasks.stop(1);
+  const auto ended = over();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].place, 1u);
+  EXPECT_TRUE(ended[0].cancelled);
+  EXPECT_EQ(ended[0].ended.signal, SIGINT);
+  EXPECT_EQ(commands.sent, Words{"1:2 group"});
+  commands.end(0, 0);
+  const auto other = over();
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].ended.exit_code, 0);
+  EXPECT_FALSE(other[0].cancelled);
+}
+
+TEST_F(TaskLivesTest, WhatLingersIsStoppedToo) {
+  commands.bays[0].rest = {{200, "server"}};
+  start(0, {.patience = 10s, .linger = true});
+  commands.end(0, 4);
+  EXPECT_TRUE(over(1min).empty());
+  EXPECT_EQ(commands.sent, Words{});
+  tasks.stop(0);
+  const auto ended = over();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(ended[0].cancelled);
+  EXPECT_EQ(ended[0].ended.exit_code, 4);
+  EXPECT_EQ(ended[0].ended.left_behind, Words{"200 server"});
+  EXPECT_EQ(commands.sent, Words{"0:15"});
+}
+
+TEST_F(TaskLivesTest, ItsLimitEndsWhatLingers) {
+  commands.bays[0].rest = {{200, "server"}};
+  start(0, {.time_limit = 30s, .linger = true});
+  commands.end(0, 0);
+  const auto ended = over();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(ended[0].ended.time_limit);
+  EXPECT_EQ(clock.now, SteadyTime{} + 30s);
+}
+
+TEST_F(TaskLivesTest, WhatAPausedCommandLeavesBehindGoesOn) {
+  commands.bays[0].rest = {{200, "server"}};
+  start(0, {.linger = true});
+  tasks.pause(0, true);
+  commands.end(0, {}, SIGSEGV);
+  EXPECT_TRUE(over(1min).empty());
+  EXPECT_EQ(commands.sent, (Words{"0:19", "0:18"}));
+}
+
+TEST_F(TaskLivesTest, WhatCannotBeEndedIsSaid) {
+  commands.bays[0].rest = {{200, "in D state", {SIGTERM, SIGKILL}}};
+  start(0);
+  commands.end(0, 0);
+  const auto ended = over();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(ended[0].survived);
+}
+
+}  // namespace
+}  // namespace thole::test
