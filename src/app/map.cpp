@@ -21,6 +21,11 @@ namespace {
 
 using Kind = port::PoolEvent::Kind;
 
+void note_why(MapSeat& seat) {
+  seat.how.time_limit = seat.life->why == plan::Why::time_limit;
+  seat.how.released = seat.life->why == plan::Why::released;
+}
+
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
 
 class Map {
@@ -64,7 +69,8 @@ class Map {
   void asked_at_door(MapLane& lane);
   void end_tasks(bool at_once);
   void deadlines_passed();
-  void take_step(const TaskSteps::Step& step, std::size_t place);
+  void tell(std::size_t place, const plan::Event& event);
+  void name(std::size_t place) const;
   void give_up(std::size_t place);
   void end_quietly(MapSeat& seat);
   void caution(const std::string& text) const { if (telling_ && events_.claims.caution) events_.claims.caution(text); }
@@ -88,6 +94,7 @@ class Map {
   MapPorts& ports_;
   const MapRequest& wanted_;
   const MapEvents& events_;
+  const plan::Manner manner_{.limit = wanted_.lane.request.time, .patience = wanted_.patience};
   port::TaskPool& pool_;
   LaneClaims claims_;
   std::vector<std::unique_ptr<MapLane>> lanes_;
@@ -259,16 +266,16 @@ void Map::start(std::size_t place) {
   ++seat.task.tries;
   ++lane.busy;
   ports_.command.fill({seat.task.cells, seat.task.number, seat.task.place}, pool_.words(place));
-  seat.steps.begin();
+  seat.life = plan::born(manner_, now());
   seat.how = {};
   seat.task.started = ports_.run.site.clock.wall();
   seat.started = now();
+  seat.took = {};
   try {
     begin(seat, place);
   } catch (const Error& error) {
     if (is_want(error.sys_errno()) && busy() > 1) return put_off(seat, place);
     seat.how.exit_code = exit_status(error.code());
-    seat.took = {};
     finish(place, error.full());
   }
 }
@@ -284,7 +291,6 @@ void Map::put_off(MapSeat& seat, std::size_t place) {
 void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (const auto& limit = wanted_.lane.request.time) {
-    seat.steps.limit(seat.started + *limit);
     timed_ = true;
     if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
   }
@@ -296,7 +302,7 @@ void Map::handle(const port::PoolEvent& event) {
   switch (event.kind) {
     case Kind::ended: return command_ended(event.place, event);
     case Kind::alone:
-      if (seats_[event.place].steps.phase() != MapSeat::Phase::idle) finish(event.place);
+      if (seats_[event.place].life) finish(event.place);
       return;
     case Kind::text:
       if (events_.text) events_.text(seats_[event.place].task, event.errors, event.bytes);
@@ -315,9 +321,9 @@ void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
   seat.how.exit_code = event.how.exit_code;
   seat.how.signal = event.how.signal;
   seat.how.core = event.how.core;
+  note_why(seat);
   if (!event.left_group) return finish(place);
-  seat.steps.left(now());
-  timed_ = true;
+  tell(place, plan::Ended{});
 }
 
 void Map::finish(std::size_t place, std::string problem) {
@@ -343,7 +349,7 @@ void Map::finish(std::size_t place, std::string problem) {
 
 void Map::vacate(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
-  seat.steps.over();
+  seat.life.reset();
   --lane.busy;
   wants_ = false;
   if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
@@ -362,7 +368,8 @@ void Map::signalled(int number) {
   if (number == SIGTSTP) {
     const SteadyTime before = now();
     pool_.stop_all();
-    for (MapSeat& seat : seats_) seat.steps.later(now() - before);
+    const auto length = std::chrono::duration_cast<Millis>(now() - before);
+    for (std::size_t place = 0; place < seats_.size(); ++place) tell(place, plan::Slept{length});
     return;
   }
   const bool again = outcome_.interrupted.has_value();
@@ -375,22 +382,18 @@ void Map::signalled(int number) {
 }
 
 void Map::end_tasks(bool at_once) {
-  for (std::size_t place = 0; place < seats_.size(); ++place)
-    take_step(seats_[place].steps.end(at_once, now(), wanted_.patience), place);
+  const plan::Why why = outcome_.interrupted ? plan::Why::interrupted : plan::Why::halted;
+  for (std::size_t place = 0; place < seats_.size(); ++place) {
+    if (at_once) tell(place, plan::Hurried{});
+    else tell(place, plan::Asked{why, plan::Rung::terminate});
+  }
 }
 
 void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
   for (const std::size_t place : lane.places) {
-    MapSeat& seat = seats_[place];
-    if (seat.steps.phase() != MapSeat::Phase::running || seat.steps.is_asked()) continue;
-    if (order.until) {
-      seat.steps.limit(now() + (*order.until - ports_.run.site.clock.wall()));
-      timed_ = true;
-    }
-    if (!order.end) continue;
-    seat.how.released = true;
-    take_step(seat.steps.ask(now(), wanted_.patience), place);
+    if (order.until) tell(place, plan::Extended{now() + (*order.until - ports_.run.site.clock.wall())});
+    if (order.end) tell(place, plan::Asked{plan::Why::released});
   }
   if (order.end) take_no_more(lane);
 }
@@ -401,7 +404,8 @@ std::optional<SteadyTime> Map::next_deadline() const {
   const auto consider = [&](std::optional<SteadyTime> next) {
     if (next && (!first || *next < *first)) first = next;
   };
-  for (const MapSeat& seat : seats_) consider(seat.steps.deadline());
+  for (const MapSeat& seat : seats_)
+    if (seat.life) consider(seat.life->deadline());
   for (const auto& lane : lanes_) consider(lane->rest.deadline());
   if (!lanes_.empty()) consider(nobodys_.deadline());
   return first;
@@ -411,27 +415,39 @@ void Map::deadlines_passed() {
   if (!timed_) return;
   const SteadyTime time = now();
   for (std::size_t place = 0; place < seats_.size(); ++place) {
-    MapSeat& seat = seats_[place];
-    if (const auto deadline = seat.steps.deadline(); !deadline || *deadline > time) continue;
-    if (seat.steps.phase() == MapSeat::Phase::running && !seat.steps.is_asked()) seat.how.time_limit = true;
-    take_step(seat.steps.passed(time, wanted_.patience), place);
+    const std::optional<plan::Life>& life = seats_[place].life;
+    if (const auto deadline = life ? life->deadline() : std::nullopt; deadline && *deadline <= time) tell(place, plan::Passed{});
   }
   if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }
 
-void Map::take_step(const TaskSteps::Step& step, std::size_t place) {
+// The group alone: what has left it is the lane's rest. The pool says when nothing of it is left.
+void Map::tell(std::size_t place, const plan::Event& event) {
+  MapSeat& seat = seats_[place];
+  if (!seat.life) return;
   timed_ = true;
-  if (step.name && telling_ && events_.claims.left_behind)
-    if (const auto left = pool_.group(place); !left.empty()) events_.claims.left_behind(left);
-  if (step.signal != 0) pool_.signal(place, step.signal);
-  reach_unknown_ = reach_unknown_ || step.signal == SIGTERM || (step.signal == SIGKILL && !step.again);
-  if (step.give_up) give_up(place);
+  const plan::Rung before = seat.life->rung;
+  plan::Do act = plan::after(*seat.life, manner_, event, now());
+  for (;;) {
+    if (act.name) name(place);
+    if (act.send) pool_.signal(place, static_cast<int>(act.send->signal));
+    if (!act.look) break;
+    act = plan::after(*seat.life, manner_, plan::Looked{model::Left::something}, now());
+  }
+  reach_unknown_ = reach_unknown_ || (seat.life->rung != before && seat.life->rung > plan::Rung::interrupt);
+  if (seat.life->phase == plan::Phase::over) give_up(place);
+}
+
+void Map::name(std::size_t place) const {
+  if (!telling_ || !events_.claims.left_behind) return;
+  if (const auto left = pool_.group(place); !left.empty()) events_.claims.left_behind(left);
 }
 
 // Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.
 void Map::give_up(std::size_t place) {
   MapSeat& seat = seats_[place];
-  if (seat.steps.phase() == MapSeat::Phase::running) seat.took = now() - seat.started;
+  if (seat.took == std::chrono::nanoseconds{}) seat.took = now() - seat.started;
+  note_why(seat);
   seat.lane->gave_up = true;
   take_no_more(*seat.lane);
   pool_.give_up(place);
@@ -477,11 +493,11 @@ void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
   const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
   MapSeat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
-  if (seat && seat->steps.phase() != MapSeat::Phase::idle) end_quietly(*seat);
+  if (seat && seat->life) end_quietly(*seat);
 }
 
 void Map::end_quietly(MapSeat& seat) {
-  seat.steps.over();
+  seat.life.reset();
   --seat.lane->busy;
 }
 

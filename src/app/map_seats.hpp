@@ -11,8 +11,8 @@
 #include "app/map.hpp"
 #include "app/map_lanes.hpp"
 #include "app/map_rest.hpp"
-#include "app/map_steps.hpp"
 #include "base/time.hpp"
+#include "plan/ending.hpp"
 #include "port/claim_control.hpp"
 #include "port/processes.hpp"
 #include "port/task_pool.hpp"
@@ -33,10 +33,9 @@ struct MapLane {
 
 // A place of the pool and the task on it.
 struct MapSeat {
-  using Phase = TaskSteps::Phase;
   MapLane* lane = nullptr;
   MapTask task;
-  TaskSteps steps;
+  std::optional<plan::Life> life;        // as long as a task is here
   SteadyTime started{};
   std::chrono::nanoseconds took{};
   port::Ended how;

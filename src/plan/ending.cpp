@@ -21,9 +21,16 @@ Rung above(Rung rung) { return rung == Rung::kill ? rung : static_cast<Rung>(sta
 
 bool is_rest(const Life& life) { return life.phase != Phase::running && life.phase != Phase::over; }
 
+// A command is waited for as long as it lives: its GPUs are in use. What it leaves behind, and who ends with all others, is not.
+void lose_patience(Life& life, const Manner& manner, SteadyTime now) {
+  if (life.give_up || (life.phase == Phase::running && !life.all_end)) return;
+  life.give_up = now + std::max(manner.patience, least_patience_with_killed);
+}
+
 Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
   const bool again = rung == Rung::kill && life.rung == Rung::kill;
   const bool rest = life.phase == Phase::ending;
+  if (rung == Rung::kill) lose_patience(life, manner, now);
   if (rung == Rung::kill) life.pause = again ? std::min(life.pause * 2, longest_pause) : first_kill_again;
   life.rung = rung;
   life.halting = life.paused = false;            // INT and TERM bring CONT with them
@@ -31,7 +38,6 @@ Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
   life.next = now + (rung == Rung::kill ? life.pause : manner.patience);
   if (rung == Rung::interrupt) return {.send = Send{Signal::interrupt, SentTo::group}};
   if (rung == Rung::terminate) return {.send = Send{Signal::terminate, SentTo::all}};
-  if (rest && !life.give_up) life.give_up = now + std::max(manner.patience, least_patience_with_killed);
   return {.send = Send{Signal::kill, SentTo::all}, .look = rest};
 }
 
@@ -54,6 +60,7 @@ Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
   const bool was_paused = life.paused;
   if (was_paused && life.limit) life.limit = now + life.left;
   life.paused = life.halting = false;
+  life.give_up.reset();
   if (manner.leaves == Leaves::kill) return end_rest(life, manner, now);
   life.phase = Phase::settling;
   life.next = now + settling_moment;
@@ -65,6 +72,8 @@ Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
 Do asked(Life& life, const Manner& manner, const Asked& ask, SteadyTime now) {
   if (life.phase == Phase::over) return {};
   if (life.why == Why::none) life.why = ask.why;
+  life.all_end = life.all_end || ask.why == Why::halted || ask.why == Why::interrupted;
+  if (life.rung == Rung::kill) lose_patience(life, manner, now);
   if (life.phase == Phase::running && life.rung < ask.from) return climb(life, manner, ask.from, now);
   if (life.phase == Phase::lingering) return end_rest(life, manner, now);
   return {};                                     // after settling the rest is ended, now that there is a reason
@@ -73,6 +82,7 @@ Do asked(Life& life, const Manner& manner, const Asked& ask, SteadyTime now) {
 Do hurried(Life& life, const Manner& manner, SteadyTime now) {
   if (life.phase == Phase::running || life.phase == Phase::ending) return climb(life, manner, above(life.rung), now);
   if (life.phase == Phase::lingering) return end_rest(life, manner, now);
+  if (life.phase == Phase::settling && life.why != Why::none) life.rung = Rung::kill;   // what is left gets that, once it is named
   return {};
 }
 
@@ -158,6 +168,10 @@ Do passed(Life& life, const Manner& manner, SteadyTime now) {
   }
   if (!life.next || now < *life.next) return {};
   if (life.halting) return {.send = Send{Signal::stop, SentTo::all}, .look = true};
+  if (life.phase == Phase::running && life.give_up && now >= *life.give_up) {
+    life.survived = true;
+    return finish(life);
+  }
   if (life.phase == Phase::running || life.phase == Phase::ending) return climb(life, manner, above(life.rung), now);
   return {.look = life.phase == Phase::settling};
 }

@@ -41,7 +41,7 @@ struct Manner {
 
 struct Ended { bool alone = false; };            // the command has; alone: nothing else can be left of it
 struct Asked { Why why{}; Rung from = Rung::interrupt; };   // to end, beginning with this rung
-struct Hurried {};                               // the user once more: the next rung at once
+struct Hurried {};                               // the user once more: the next rung at once; of what is left behind, KILL
 struct Extended { SteadyTime limit; };
 struct Paused { bool on = false; };
 struct Slept { Millis length{}; };               // we stood still ourselves (Ctrl-Z): no time has passed
@@ -66,6 +66,7 @@ struct Life {
   Why why = Why::none;                           // the first reason
   bool paused = false;
   bool halting = false;                          // paused, and not all of it stands still yet
+  bool all_end = false;                          // with it: then a command that KILL does not end is given up, too
   bool survived = false;                         // something of it could not be ended, or not be seen
   std::optional<SteadyTime> limit, next, give_up;   // of its running time, of the next step, with what KILL does not end
   Millis left{0};                                // of the limit while paused

@@ -170,6 +170,48 @@ TEST(Ending, WhoIsToBeKilledWithItGetsKillAtOnce) {
   EXPECT_EQ(play.life.phase, Phase::over);
 }
 
+TEST(Ending, WithAllOthersACommandThatKillDoesNotEndIsGivenUp) {
+  for (const Why why : {Why::halted, Why::interrupted}) {
+    Played play{{{}, 10s}};
+    EXPECT_EQ(play(0s, Asked{why, Rung::terminate}), "TERM all");
+    EXPECT_EQ(play(1s, Asked{why, Rung::terminate}), "") << "its time runs";
+    EXPECT_EQ(play(10s, Passed{}), "KILL all");
+    EXPECT_EQ(play(19s, Passed{}), "KILL all");
+    EXPECT_EQ(play(20s, Passed{}), "");
+    EXPECT_EQ(play.life.phase, Phase::over);
+    EXPECT_TRUE(play.life.survived);
+  }
+}
+
+TEST(Ending, WhoWasKilledForItsLimitIsGivenUpWhenAllAreToEnd) {
+  Played play{{1s, 10s}};
+  (void)play(1s, Passed{});
+  (void)play(11s, Passed{});
+  EXPECT_EQ(play(21s, Passed{}), "KILL all");
+  EXPECT_EQ(play(1h, Passed{}), "KILL all");
+  EXPECT_EQ(play.life.phase, Phase::running) << "its GPUs are in use";
+  EXPECT_EQ(play(1h, Asked{Why::interrupted, Rung::terminate}), "");
+  EXPECT_EQ(play(1h + 10s, Passed{}), "");
+  EXPECT_TRUE(play.life.survived);
+}
+
+TEST(Ending, WhoHurriesKillsAtOnceAndWaitsNoLongerForASecondHurry) {
+  Played play{{{}, 10s}};
+  (void)play(0s, Asked{Why::interrupted, Rung::terminate});
+  EXPECT_EQ(play(1s, Hurried{}), "KILL all");
+  EXPECT_EQ(play(6s, Hurried{}), "KILL all");
+  EXPECT_EQ(play(11s, Passed{}), "");
+  EXPECT_TRUE(play.life.survived);
+}
+
+TEST(Ending, WhatIsLeftBehindIsNamedWhateverTheHurry) {
+  Played play = settling(Leaves::end);
+  EXPECT_EQ(play(10ms, Hurried{}), "") << "nobody has asked for its end before";
+  EXPECT_EQ(play(20ms, Asked{Why::interrupted, Rung::terminate}), "") << "it has its moment";
+  EXPECT_EQ(play(30ms, Hurried{}), "");
+  EXPECT_EQ(play(200ms, something), "name KILL all look");
+}
+
 TEST(Ending, LingeringIsWaitedForAsLongAsItLives) {
   Played play = lingering();
   EXPECT_EQ(play.deadline(), std::nullopt);
