@@ -30,6 +30,12 @@ bool is_ours_alone(const struct stat& input) {
 
 }  // namespace
 
+bool may_be_given_input() {
+  struct stat input {};
+  if (::fstat(STDIN_FILENO, &input) != 0) return false;
+  return (S_ISFIFO(input.st_mode) || has_something(input)) && is_ours_alone(input);
+}
+
 bool loses_input(std::span<const std::string> files) {
   struct stat input {};
   if (::fstat(STDIN_FILENO, &input) != 0 || !has_something(input) || !is_ours_alone(input)) return false;

@@ -196,7 +196,7 @@ std::vector<app::SubmitWish> submit_wishes(const Context& context) {
   if (!context.invocation.queue.submit.file.empty()) return from_file(context);
   if (context.invocation.words.empty())
     throw Error(ErrorCode::usage, "submit: COMMAND or --file missing")
-        .hint(loses_input({}) ? "a script is not read from stdin: save it, and thole submit ./SCRIPT"
+        .hint(may_be_given_input() ? "a script is not read from stdin: save it, and thole submit ./SCRIPT"
                               : fmt::format("such as: {}", find_verb("submit")->examples.front().line));
   return {from_line(context)};
 }
