@@ -416,7 +416,8 @@ void Map::deadlines_passed() {
   const SteadyTime time = now();
   for (std::size_t place = 0; place < seats_.size(); ++place) {
     const std::optional<plan::Life>& life = seats_[place].life;
-    if (const auto deadline = life ? life->deadline() : std::nullopt; deadline && *deadline <= time) tell(place, plan::Passed{});
+    const std::optional<SteadyTime> deadline = life ? life->deadline() : std::nullopt;
+    if (deadline && *deadline <= time) tell(place, plan::Passed{});
   }
   if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }

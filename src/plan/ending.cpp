@@ -21,7 +21,7 @@ Rung above(Rung rung) { return rung == Rung::kill ? rung : static_cast<Rung>(sta
 
 bool is_rest(const Life& life) { return life.phase != Phase::running && life.phase != Phase::over; }
 
-// A command is waited for as long as it lives: its GPUs are in use. What it leaves behind, and who ends with all others, is not.
+// A command is waited for as long as it lives: its GPUs are in use. Not so what it leaves behind, and who ends with all others.
 void lose_patience(Life& life, const Manner& manner, SteadyTime now) {
   if (life.give_up || (life.phase == Phase::running && !life.all_end)) return;
   life.give_up = now + std::max(manner.patience, least_patience_with_killed);
@@ -82,7 +82,7 @@ Do asked(Life& life, const Manner& manner, const Asked& ask, SteadyTime now) {
 Do hurried(Life& life, const Manner& manner, SteadyTime now) {
   if (life.phase == Phase::running || life.phase == Phase::ending) return climb(life, manner, above(life.rung), now);
   if (life.phase == Phase::lingering) return end_rest(life, manner, now);
-  if (life.phase == Phase::settling && life.why != Why::none) life.rung = Rung::kill;   // what is left gets that, once it is named
+  if (life.phase == Phase::settling && life.why != Why::none) life.rung = Rung::kill;   // for what is left, once it is named
   return {};
 }
 

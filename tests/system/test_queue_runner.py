@@ -119,7 +119,8 @@ def test_with_linger_what_is_left_behind_may_end_by_itself(queue, tmp_path):
     assert only_task(queue, job)[:2] == ("failed", 4) and "late" in queue.log(job)
 
 
-LINGERS = "setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & while [ ! -e left ]; do sleep 0.02; done; exit 4"
+LINGERS = ("setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & "
+           "while [ ! -e left ]; do sleep 0.02; done; exit 4")
 
 
 @pytest.mark.parametrize("how", ["cancel", "time limit"])
