@@ -28,10 +28,10 @@ void lose_patience(Life& life, const Manner& manner, SteadyTime now) {
 }
 
 Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
-  const bool again = rung == Rung::kill && life.rung == Rung::kill;
   const bool rest = life.phase == Phase::ending;
   if (rung == Rung::kill) lose_patience(life, manner, now);
-  if (rung == Rung::kill) life.pause = again ? std::min(life.pause * 2, longest_pause) : first_kill_again;
+  if (rung == Rung::kill)
+    life.pause = life.rung == Rung::kill ? std::clamp(life.pause * 2, first_kill_again, longest_pause) : first_kill_again;
   life.rung = rung;
   life.halting = life.paused = false;            // INT and TERM bring CONT with them
   life.limit.reset();                            // it has done its work
