@@ -3,6 +3,7 @@
 // the process above us does not have as its own.
 #include "cli/lost_input.hpp"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 namespace thole::cli {
 
 namespace {
+
+constexpr int moment_ms = 200;                   // in which somebody who writes into a pipe has begun, or closed it
 
 bool has_something(const struct stat& input) {
   if (S_ISREG(input.st_mode)) return ::lseek(STDIN_FILENO, 0, SEEK_CUR) < input.st_size;
@@ -32,8 +35,10 @@ bool is_ours_alone(const struct stat& input) {
 
 bool may_be_given_input() {
   struct stat input {};
-  if (::fstat(STDIN_FILENO, &input) != 0) return false;
-  return (S_ISFIFO(input.st_mode) || has_something(input)) && is_ours_alone(input);
+  if (::fstat(STDIN_FILENO, &input) != 0 || !is_ours_alone(input)) return false;
+  if (!S_ISFIFO(input.st_mode)) return has_something(input);
+  pollfd pipe{STDIN_FILENO, POLLIN, 0};
+  return ::poll(&pipe, 1, moment_ms) == 0 || has_something(input);
 }
 
 bool loses_input(std::span<const std::string> files) {
