@@ -8,7 +8,8 @@
 //
 // Time counts between two of my looks that both saw him able to start, unless the first of those before him has left: then the
 // line moves. If that one is back later it has not moved, and the time counts after all. Looks come sooner than usual then,
-// and at odd times: nobody who claims for moments can be a step ahead of them. Only those count for which my own clock has
+// and at odd times: who claims for moments cannot know them before (who sees them, and claims then, has to hold the units most
+// of the time). Only those count for which my own clock has
 // woken me: when others do, they know what I shall see. *Earlier than me* is who was in line when I joined; a number that
 // appears below mine later has been forged, or is that of one who gave his claim back: he does not go before me.
 //

@@ -21,8 +21,6 @@ namespace {
 
 constexpr Millis look_again_after{2000};
 constexpr Millis restless_look_after{10};
-constexpr Millis neighbours_patience{3000};   // safe-gpu asks nvidia-smi three times, and makes its contexts
-constexpr Seconds neighbours_tried_only{60};  // ... who keeps its lock for longer is not waited for at every pass
 constexpr const char* not_waited_for =        // anybody can keep it for ever, so it must not stop a claim
     "safe-gpu's users have kept their lock for 3 s, so it is not waited for: claims take the last GPUs that would do, its "
     "users the first";
@@ -71,7 +69,7 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
     std::optional<port::Claim> claim;
     outcome = try_step(rule, claim);
     if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
-    if (turn_ && !line_heard_) hear_line();
+    if (turn_ && !line_heard_ && (!line_asked_ || last_wake_ == port::Wake::again)) hear_line();
     if (outcome == Outcome::uninformed) {
       collect_notes();
     } else if (outcome == Outcome::done && !claim && ask_for_words()) {
@@ -112,10 +110,9 @@ void FifoPlace::collect_notes() {
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
   // Before alloc: it may take a while, and only safe-gpu's users are to wait for us meanwhile.
   const auto say = [this](const std::string& text) { caution(text); };
-  const SteadyTime now = steady_now();
-  SafeGpuLock neighbours(store_.options().neighbours, now < neighbours_tried_only_until_ ? Millis{0} : neighbours_patience, say,
-                         entry_.cancel);
-  if (!neighbours.complete() && now >= neighbours_tried_only_until_) neighbours_tried_only_until_ = now + neighbours_tried_only;
+  const SteadyTime begin = steady_now();
+  SafeGpuLock neighbours(store_.options().neighbours, neighbours_patience_.left(begin), say, entry_.cancel);
+  neighbours_patience_.spend(std::chrono::duration_cast<Millis>(steady_now() - begin));
   if (neighbours.kept()) caution(not_waited_for);
   Pass pass(store_, alloc_, say, entry_.cancel);
   pass.view.neighbours_choose = neighbours.kept();
@@ -215,8 +212,11 @@ bool FifoPlace::ask_for_words() {
 
 // Somebody may have written over the ticket of one who stands before me, just as I joined: he says himself that he does.
 void FifoPlace::hear_line() {
-  line_heard_ = true;
-  also_in_line_ = store_.said_before(turn_->ticket, shown_);
+  SaidBefore said = store_.said_before(turn_->ticket, shown_);
+  line_heard_ = said.all;
+  line_asked_ = true;
+  for (const model::InLine& one : said.who)
+    if (shown_.insert(one).second) also_in_line_.push_back(one);
 }
 
 void FifoPlace::show_queue(Pass& pass) {
@@ -224,7 +224,7 @@ void FifoPlace::show_queue(Pass& pass) {
   unheard_.clear();
   const auto* behind = std::get_if<model::Wait>(&decision_);
   pass.view.ordered = true;
-  pass.view.also_in_line = also_in_line_;
+  pass.view.also_in_line = std::exchange(also_in_line_, {});
   for (const Ticket& ticket : pass.queue.tickets()) {
     // A forged ticket with my number would be taken for mine.
     if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.place != turn_->ticket.place) continue;
@@ -293,7 +293,7 @@ void FifoPlace::join(Pass& pass) {
         return;
       }
       first_ticket_ = ticket;
-      line_heard_ = false;
+      line_heard_ = line_asked_ = false;
       shown_.clear();
       for (const Ticket& other : pass.queue.tickets()) shown_.emplace(other.view.number, other.view.uid);
       turn_ = Turn{std::move(turn), std::move(ticket), std::move(word)};

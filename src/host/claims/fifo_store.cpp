@@ -199,7 +199,7 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
   return vouched_among(words.directory.get(), words.number, tickets);
 }
 
-std::vector<model::InLine> FifoStore::said_before(const Ticket& mine, const std::set<model::InLine>& shown) {
+SaidBefore FifoStore::said_before(const Ticket& mine, const std::set<model::InLine>& shown) {
   const Words words = this->words();
   if (!words.directory) return {};
   return said_before_among(words.directory.get(), words.number, mine, shown);

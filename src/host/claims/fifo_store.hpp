@@ -25,6 +25,7 @@
 
 #include "host/claims/own_tickets.hpp"
 #include "host/claims/queue_file.hpp"
+#include "host/claims/safe_gpu_lock.hpp"
 #include "host/claims/slot_look.hpp"
 #include "host/claims/store.hpp"
 #include "host/claims/watches.hpp"
@@ -62,7 +63,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
   // Those that users say themselves with numbers before this one's, for units that it wants too, and that were not shown;
   // likewise.
-  std::vector<model::InLine> said_before(const Ticket& mine, const std::set<model::InLine>& shown);
+  SaidBefore said_before(const Ticket& mine, const std::set<model::InLine>& shown);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -229,16 +230,16 @@ class FifoPlace : public port::Place {
   std::vector<Stopped> stopped_;
   std::unordered_map<unsigned, Word> words_;   // by place
   std::vector<Ticket> unheard_;          // of the last pass
-  bool line_heard_ = true;               // since I joined
+  bool line_heard_ = true, line_asked_ = true;   // since I joined: all of it, and at all
   std::set<model::InLine> shown_;        // when I joined
-  std::vector<model::InLine> also_in_line_;   // as QueueView has it
+  std::vector<model::InLine> also_in_line_;   // as QueueView has it; told once
   port::Wake last_wake_ = port::Wake::turn;
   Hearing heard_;
   std::optional<SteadyTime> look_due_;   // by myself, however often I am woken
   bool restless_ = false;              // things kept changing while we looked: look again soon
   bool excused_ = false;               // a look by time alone is expected to make progress now
   AllocBudget alloc_;
-  SteadyTime neighbours_tried_only_until_{};   // safe-gpu's users keep their lock
+  SafeGpuPatience neighbours_patience_;
   unsigned progress_by_timeout_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -50,10 +51,11 @@ std::vector<std::string> names_of(int directory, uid_t uid, Saying what) {
 
 std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::function<bool(uid_t)>& of) {
   std::map<uid_t, std::vector<std::string>> names;
+  std::set<ino_t> known;                         // anybody may be able to link others' files
   struct stat file;
   for (std::string& name : names_in(directory, what)) {
     if (::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0 || !is_file_of(file, file.st_uid)) continue;
-    if (file.st_size > 0 && of(file.st_uid)) names[file.st_uid].push_back(std::move(name));
+    if (file.st_size > 0 && of(file.st_uid) && known.insert(file.st_ino).second) names[file.st_uid].push_back(std::move(name));
   }
   return names;
 }

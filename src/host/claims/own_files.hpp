@@ -32,7 +32,7 @@ bool is_file_of(const struct stat& file, uid_t uid);
 std::vector<std::string> names_in(int directory, Saying what, std::size_t most = SIZE_MAX);
 std::vector<std::string> names_of(int directory, uid_t uid, Saying what);
 
-// Those that say something and belong to such users, by owner: anybody can give his files names of another's.
+// Those that say something and belong to such users, by owner, each file once: anybody can give his files names of another's.
 std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::function<bool(uid_t)>& of);
 
 // OFD locks. A reader asks for a READ lock: that takes nothing and sees write locks only, which need a descriptor that can

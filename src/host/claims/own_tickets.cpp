@@ -121,9 +121,10 @@ FilesOfUsers files_in_turn(int directory, const std::function<bool(uid_t)>& of) 
   return in_turn;
 }
 
-// With each file of these users, one open at a time, as long as they may be heard.
+// With each file of these users, one open at a time, as long as they may be heard. Whether all were: what somebody makes long
+// of his own is his loss.
 using Hear = std::function<void(uid_t uid, int fd, Allowance& his)>;
-void hear(int directory, std::uint64_t number, const FilesOfUsers& users, const Hear& one) {
+bool hear(int directory, std::uint64_t number, const FilesOfUsers& users, const Hear& one) {
   Allowance all(to_hear_all);
   for (const auto& [uid, files] : users) {
     Allowance his(to_hear);
@@ -132,6 +133,7 @@ void hear(int directory, std::uint64_t number, const FilesOfUsers& users, const 
       if (const Fd fd = open_own(directory, name, uid, number)) one(uid, fd.get(), his);
     }
   }
+  return !all.over();
 }
 
 }  // namespace
@@ -150,18 +152,18 @@ std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<c
   return said;
 }
 
-std::vector<model::InLine> said_before_among(int directory, std::uint64_t number, const Ticket& mine,
-                                             const std::set<model::InLine>& shown) {
-  std::vector<model::InLine> said;
+SaidBefore said_before_among(int directory, std::uint64_t number, const Ticket& mine, const std::set<model::InLine>& shown) {
+  SaidBefore said;
   std::vector<TicketRecord> records(turn_places);
-  hear(directory, number, files_in_turn(directory, [](uid_t) { return true; }), [&](uid_t uid, int fd, Allowance& his) {
+  const FilesOfUsers users = files_in_turn(directory, [](uid_t) { return true; });
+  said.all = hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
     const ssize_t bytes = ::pread(fd, records.data(), records.size() * sizeof records[0], ticket_offset(0));
     const std::size_t there = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof records[0] : 0;
     for (unsigned place = 0; place < there && !his.over(); ++place) {
       const std::optional<Ticket> ticket = decode(records[place], place, mine.view.number);
       if (!ticket || ticket->view.uid != uid || ticket->view.number >= mine.view.number) continue;
       if ((ticket->view.eligible & mine.view.eligible).none() || shown.contains({ticket->view.number, uid})) continue;
-      if (write_locked(fd, ticket_offset(place))) said.emplace_back(ticket->view.number, uid);
+      if (write_locked(fd, ticket_offset(place))) said.who.emplace_back(ticket->view.number, uid);
     }
   });
   return said;

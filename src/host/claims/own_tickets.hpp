@@ -48,8 +48,11 @@ bool says(int directory, const std::string& name, std::uint64_t number, const Ti
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets);
 
 // Who says, and lives, that he waits with a number before this ticket's, for units that it wants too, and is not among those
-// that were shown; as far as he can be heard.
-std::vector<model::InLine> said_before_among(int directory, std::uint64_t number, const Ticket& mine,
-                                             const std::set<model::InLine>& shown);
+// that were shown.
+struct SaidBefore {
+  std::vector<model::InLine> who;
+  bool all = true;                     // have been heard; else somebody makes that long: once more, later
+};
+SaidBefore said_before_among(int directory, std::uint64_t number, const Ticket& mine, const std::set<model::InLine>& shown);
 
 }  // namespace thole::host

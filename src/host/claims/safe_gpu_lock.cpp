@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -43,6 +44,12 @@ std::string safe_gpu_is_kept(const std::vector<std::string>& files) {
     if (const pid_t pid = file ? keeper(file.get()) : 0; pid > 0) return kept_by(pid, path);
   }
   return "";
+}
+
+Millis SafeGpuPatience::left(SteadyTime now) {
+  left_ = std::min(all, std::max(Millis{0}, left_) + std::chrono::duration_cast<Millis>(now - asked_) / regained_in);
+  asked_ = now;
+  return left_;
 }
 
 SafeGpuLock::SafeGpuLock(const std::vector<std::string>& files, Millis patience,

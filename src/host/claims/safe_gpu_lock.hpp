@@ -22,6 +22,19 @@ std::vector<std::string> safe_gpu_lock_files(const std::string& root = "");
 // Who has one of them locked now, as safe-gpu does; "" where nobody has.
 std::string safe_gpu_is_kept(const std::vector<std::string>& files);
 
+// How long one who claims waits for it in sum: who keeps it, or lets go of it just in time again and again, costs 3 s a minute.
+class SafeGpuPatience {
+ public:
+  Millis left(SteadyTime now);
+  void spend(Millis waited) { left_ -= waited; }
+
+ private:
+  static constexpr Millis all{3000};             // safe-gpu asks nvidia-smi three times, and makes its contexts
+  static constexpr int regained_in = 20;         // times as long as it took
+  Millis left_ = all;
+  SteadyTime asked_{};
+};
+
 // Held from construction to destruction, as far as it could be had.
 class SafeGpuLock {
  public:
