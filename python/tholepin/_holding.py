@@ -47,6 +47,7 @@ class Holding(_native.Owner):
         self.unset: list[str] = []
         self.entered = False
         self.quiet = self.told_of_forkserver = False
+        self._lost = 0  # of its tickets, those for which None stands
         self._around = ""  # the claim that it is made in
         self._machine: _native.Machine | None = None  # which must stay open as long
         self._before: dict[str, str | None] = {}
@@ -61,6 +62,17 @@ class Holding(_native.Owner):
         finally:
             _changes.work_off()
         return asked
+
+    def lose(self) -> None:
+        """The object of one who has it is gone: it lasts all the same."""
+        self._lost += 1
+        self.tickets.add(None)
+
+    def found(self) -> None:
+        """One such object was not gone yet, and lets go."""
+        self._lost -= 1
+        if self._lost <= 0:
+            self.tickets.discard(None)
 
     def fail(self) -> None:
         """The library has refused it."""

@@ -94,6 +94,9 @@ class Claim(_native.Owner):
     def _let_go(self) -> None:
         for holding in list(self._holdings):
             holding.tickets.discard(id(self))
+        lost = vars(self).pop("_lost", [])  # the collector took it before the coroutine that has its block, and ends that now
+        for holding in lost:
+            holding.found()
         _holding.settle()
 
     def _enter(self) -> None:
@@ -123,7 +126,8 @@ class Claim(_native.Owner):
         for holding in getattr(self, "_holdings", ()):
             if id(self) in holding.tickets:
                 if holding.entered:
-                    holding.tickets.add(None)
+                    holding.lose()
+                    vars(self).setdefault("_lost", []).append(holding)
                 holding.tickets.discard(id(self))
                 if not holding.tickets:
                     _holding.settle()

@@ -167,3 +167,15 @@ def test_what_was_never_made_ends_in_silence(where):
     module, name = where.split(".")
     kind = getattr(importlib.import_module(f"tholepin.{module}"), name)
     kind.__del__(kind.__new__(kind))
+
+
+def test_a_block_that_the_collector_ends_after_its_claim_ends_the_claim():
+    """A coroutine in a cycle: the collector may call the claim's __del__ before it closes the coroutine that has its block."""
+    with tholepin.claim(1) as claim:
+        claim.__del__()
+    assert "THOLE_CLAIM" not in os.environ
+    kept = tholepin.claim(1)
+    kept.__del__()  # one that nobody lets go lasts
+    assert os.environ["THOLE_CLAIM"] == kept.id
+    tholepin.release()
+    assert "THOLE_CLAIM" not in os.environ
