@@ -14,6 +14,8 @@ namespace {
 
 bool is_interrupt(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
 
+constexpr const char* nobody_read = "(processes that end and begin faster than they are read)";
+
 }  // namespace
 
 pid_t CommandLife::begin(const port::ProcessSpec& spec) {
@@ -42,8 +44,11 @@ void CommandLife::tell(const plan::Event& event) {
 
 void CommandLife::heard(const port::CommandEvent& event) {
   if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
-  if (const auto* signal = std::get_if<port::Signalled>(&event); signal && is_interrupt(signal->number))
-    return tell(plan::Hurried{});
+  if (const auto* signal = std::get_if<port::Signalled>(&event)) {
+    const bool hang_up = signal->number == SIGHUP && life_.phase == Phase::lingering;   // it stays when its terminal goes
+    if (is_interrupt(signal->number) && !hang_up) tell(plan::Hurried{});
+    return;
+  }
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
   const auto* end = std::get_if<port::CommandEnded>(&event);
   if (!end || end->bay != bay_) return;
@@ -51,18 +56,13 @@ void CommandLife::heard(const port::CommandEvent& event) {
   ended_.signal = end->signal;
   ended_.core = end->core;
   peak_memory_kib_ = end->peak_memory_kib;
+  ended_.time_limit = life_.why == Why::time_limit;   // who has ended by himself was not ended by what comes later
+  ended_.released = life_.why == Why::released;
   tell(plan::Ended{end->alone});
 }
 
 void CommandLife::passed() {
   if (const auto when = deadline(); when && *when <= clock_.steady()) tell(plan::Passed{});
-}
-
-port::Ended CommandLife::ended() const {
-  port::Ended how = ended_;
-  how.time_limit = life_.why == Why::time_limit;
-  how.released = life_.why == Why::released;
-  return how;
 }
 
 void CommandLife::name() {
@@ -73,6 +73,7 @@ void CommandLife::name() {
   }
   if (!rest.who.empty()) first_left_ = rest.who.front();
   for (const port::Member& member : rest.who) ended_.left_behind.push_back(member.words);
+  if (rest.who.empty() && rest.left != Left::nothing) ended_.left_behind.emplace_back(nobody_read);
   if (events_.left_behind && !ended_.left_behind.empty()) events_.left_behind(ended_.left_behind);
 }
 

@@ -40,8 +40,9 @@ class CommandLife {
   bool is_over() const { return life_.phase == plan::Phase::over; }
   std::optional<SteadyTime> deadline() const { return life_.deadline(); }
   plan::Why why() const { return life_.why; }
+  bool may_be_extended() const { return !is_over() && life_.rung == plan::Rung::none; }
   // Once it is over:
-  port::Ended ended() const;
+  const port::Ended& ended() const { return ended_; }
   bool survived() const { return life_.survived; }
   std::optional<std::uint64_t> peak_memory_kib() const { return peak_memory_kib_; }
 

@@ -150,13 +150,15 @@ void hear(const port::CommandEvent& event, CommandLife& life, Declared& declared
 
 // A claim without a socket still works: say so and go on.
 std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
-                                           const std::function<void(const std::string&)>& caution) {
+                                           const std::function<void(const std::string&)>& caution,
+                                           std::function<bool()> is_ending) {
   if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
   port::DoorSpec spec;
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
   port::ClaimStore& store = store_of(ports.site, acquired);
   spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
+  spec.is_ending = std::move(is_ending);
   spec.amend = [&store, &acquired](std::optional<WallTime> end) { return store.amend(acquired.claim, end); };
   try {
     spec.directory = ports.new_directory(acquired.claim.id);
@@ -193,11 +195,14 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
 
   std::optional<WallTime> until;
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
-  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution);
+  const CommandLife* lives = nullptr;
+  const auto is_ending = [&lives] { return lives && !lives->may_be_extended(); };
+  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution, is_ending);
   const plan::Manner manner{.limit = wanted.request.time, .leaves = wanted.linger ? plan::Leaves::linger : plan::Leaves::end};
   CommandLife life(ports.commands, ports.site.clock, only_bay, manner, told(events, door.get()));
   if (door) ports.commands.watch(door->fd(), true);
   life.begin(spec);
+  lives = &life;
   Declared declared{ports, acquired, door.get(), until};
   while (!life.is_over()) {
     for (const port::CommandEvent& event : ports.commands.wait(life.deadline())) hear(event, life, declared);

@@ -10,7 +10,7 @@ namespace thole::cli {
 // comes from. Never waits: what nobody has written yet is not seen.
 bool loses_input(std::span<const std::string> files);
 
-// Whether stdin is a pipe to this command alone whose other end is open, or has something in it, or such a file. Waits a moment.
+// Whether stdin is a pipe to this command alone whose other end is open, or has something in it; or such a file. Waits a bit.
 bool may_be_given_input();
 
 }  // namespace thole::cli

@@ -51,6 +51,7 @@ struct DoorSpec {
   ClaimAbout about;
   std::vector<int> locks;                // what `descriptors` hands out
   std::function<bool(std::optional<WallTime>)> amend;   // records a new end before it is confirmed; false when it cannot
+  std::function<bool()> is_ending;       // too late for a new end; may be empty
   std::function<bool(const std::string& id)> lives;     // a claim of ours; asked where a killed keeper left its directory
 };
 

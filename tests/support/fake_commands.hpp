@@ -72,7 +72,7 @@ class FakeCommands : public port::Commands {
     const Running& it = bays[bay];
     port::Rest rest;
     rest.left = it.rest.empty() ? model::Left::nothing : it.seen;
-    if (names == port::Names::no) return rest;
+    if (names == port::Names::no || !shows) return rest;
     if (it.runs) rest.who.push_back(member(it.command));
     for (const FakeMember& one : it.rest) rest.who.push_back(member(one));
     return rest;
@@ -99,6 +99,7 @@ class FakeCommands : public port::Commands {
   void stir() { happened.push_back(port::RestStirred{}); }
 
   SetClock clock;
+  bool shows = true;                             // who there is
   std::map<port::Bay, Running> bays;
   std::vector<std::string> sent;                 // "BAY:SIGNAL", " group" behind it; what nobody got is not in it
   std::vector<int> watched;

@@ -235,6 +235,18 @@ def test_a_command_that_ended_by_itself_was_not_ended_by_a_release_asked_later(t
         assert b"released" not in job.process.stderr.read()
 
 
+def test_extend_is_refused_when_the_command_is_being_ended(tmp_path):
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+    stubborn = ("import signal, time\nsignal.signal(signal.SIGINT, lambda *_: print('int', flush=True))\n"
+                "while True: time.sleep(60)")
+    with Started([*thole, "run", "-q", "--time", "1s", *python(stubborn)]) as job:
+        assert job.line() == "int"
+        [claim] = json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"]
+        asked = subprocess.run([*thole, "extend", claim["id"], "5m"], capture_output=True)
+        assert asked.returncode == 69 and b"is being ended already" in asked.stderr, asked
+        job.kill(signal.SIGKILL)
+
+
 def test_the_time_limit_ends_the_lingering(program):
     with Started(with_options(program, "--linger", "--time", "1s") + python(LINGERER)) as job:
         rest = int(job.line())

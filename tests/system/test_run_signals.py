@@ -236,5 +236,14 @@ def test_without_its_witness_run_goes_on():
         assert job.line() == f"got {signal.SIGTERM}"
 
 
+def test_who_signals_processes_by_their_names_ends_the_command(program):
+    """pkill -f 'thole run' finds run and its witness, which has run's words, and not the command."""
+    with Started(program.words + ["sh", "-c", "echo $$; exec sleep 1000"], start_new_session=True) as job:
+        job.line()
+        os.kill(witness_of(job.pid), signal.SIGTERM)
+        os.kill(job.pid, signal.SIGTERM)
+        assert job.wait() == -signal.SIGTERM
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))

@@ -130,6 +130,22 @@ def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):
         eventually(lambda: gone(command) and gone(supervisor), "its time ends it")
 
 
+def test_ctrl_z_stops_what_lingers_and_gives_the_prompt_back(tmp_path):
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+    with shell("RUN sh -c 'sleep 1000 & echo $! > left; echo u''p; exit 3'", [*thole, "run", "--linger"]) as terminal:
+        terminal.expect(UP)
+        terminal.expect("left a process running")
+        [supervisor] = children(terminal.pid)
+        terminal.send("\x1a")
+        terminal.expect("Stopped")
+        terminal.expect(PROMPT)
+        assert state_of(supervisor) == "T"
+        terminal.send("fg\n")
+        eventually(lambda: state_of(supervisor) == "S", "it goes on")
+        terminal.send("\x03")
+        terminal.expect(r"prompt3> ")
+
+
 def test_bg_continues_in_the_background_and_reading_there_stops_again(run):
     with shell("RUN sh -c 'echo u''p; read line; echo got $line'", run) as terminal:
         terminal.expect(UP)

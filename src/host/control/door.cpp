@@ -190,6 +190,7 @@ std::string Door::extend(std::string_view argument, port::Order& order) {
   const auto ms = parse_u64(argument);
   if (!ms || *ms > 99'999'999'999'999) return "no that is not a time\n";
   const WallTime until{Millis(static_cast<std::int64_t>(*ms))};
+  if (spec_.is_ending && spec_.is_ending()) return "no its command is being ended already\n";
   try {
     if (spec_.amend && !spec_.amend(until)) return "no the new end cannot be recorded\n";
   } catch (const Error& error) {

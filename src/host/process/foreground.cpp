@@ -9,10 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
+#include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/left_to_us.hpp"
 #include "host/process/spawn.hpp"
@@ -102,13 +105,28 @@ void Foreground::take_signals() {
 void Foreground::take_signal(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
   if (number == SIGCHLD) return reap();
+  if (command_ == 0 && number == SIGTSTP) return will_stop(number);   // with what it has left behind, for the shell's sake
   if (command_ == 0) return events_.push_back(port::Signalled{number});
   const bool to_group = witness_->saw(number);   // asked every time, because it also forgets
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
   const bool key = number == SIGINT || number == SIGQUIT;
+  // Who looks for names (pkill) hits us and the witness, and not the command; where that was meant, too, it ends by it anyway.
+  if (to_group && from_a_process && would_end_by(number)) ::kill(command_, number);
   if (!to_group && (from_a_process || number == SIGHUP || (key && witness_->pid() > 0))) ::kill(command_, number);
+}
+
+// Whether the command would have ended, had it got this signal.
+bool Foreground::would_end_by(int signal) const {
+  static constexpr int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
+  const auto status = read_file(fmt::format("/proc/{}/status", command_), 16384);
+  if (std::ranges::find(fatal, signal) == std::end(fatal) || !status || !proc_numbers_are_ours()) return false;
+  for (const std::string_view line : split_lines(*status))
+    for (const std::string_view mask : {"SigBlk:", "SigIgn:", "SigCgt:"})
+      if (line.starts_with(mask) && (parse_u64(trim(line.substr(mask.size())), 16).value_or(~0ull) >> (signal - 1) & 1) != 0)
+        return false;
+  return true;
 }
 
 void Foreground::reap() {
@@ -149,7 +167,11 @@ void Foreground::will_stop(int signal) {
 }
 
 void Foreground::follow_stop(int signal) {
-  if (command_ == 0 || goes_on()) return;
+  if (command_ == 0) {
+    stop_self(signal);
+    return;
+  }
+  if (goes_on()) return;
   const Fd terminal = our_terminal();
   // A command with a process group of its own (a shell) may have the terminal: the shell above must find it with us.
   const pid_t its_group = ::getpgid(command_), our_group = ::getpgrp();

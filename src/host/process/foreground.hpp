@@ -48,6 +48,7 @@ class Foreground : public port::Commands {
  private:
   void take_signals();
   void take_signal(const signalfd_siginfo& signal);
+  bool would_end_by(int signal) const;
   void reap();
   void command_ended(const siginfo_t& how);
   void will_stop(int signal);

@@ -136,7 +136,7 @@ TEST_F(Lingering, ReleaseEndsIt) {
   play(life);
   EXPECT_TRUE(life.is_over());
   EXPECT_EQ(commands.sent, Words{"0:15"});
-  EXPECT_TRUE(life.ended().released);
+  EXPECT_FALSE(life.ended().released) << "the command had ended by itself";
   EXPECT_EQ(endings.back().killed, commands.clock.now + 10s);
 }
 
@@ -146,7 +146,7 @@ TEST_F(Lingering, ItsLimitEndsIt) {
   EXPECT_TRUE(life.is_over());
   EXPECT_EQ(now(), 60s);
   EXPECT_EQ(commands.sent, Words{"0:15"});
-  EXPECT_TRUE(life.ended().time_limit);
+  EXPECT_FALSE(life.ended().time_limit);
 }
 
 TEST_F(Lingering, AnInterruptEndsItAndTheNextOneItsPatience) {
@@ -158,6 +158,25 @@ TEST_F(Lingering, AnInterruptEndsItAndTheNextOneItsPatience) {
   play(life);
   EXPECT_EQ(commands.sent, (Words{"0:15", "0:9"}));
   EXPECT_TRUE(life.is_over());
+}
+
+TEST_F(Lingering, AHangUpLeavesItAlone) {
+  auto life = lingering();
+  life.heard(port::Signalled{SIGHUP});
+  play(life);
+  EXPECT_FALSE(life.is_over());
+  EXPECT_EQ(commands.sent, Words{});
+  life.heard(port::Signalled{SIGTERM});
+  EXPECT_EQ(commands.sent, Words{"0:15"});
+}
+
+TEST_F(CommandLifeTest, WhatCannotBeReadIsNamedAllTheSame) {
+  bay().rest = {{200, "forks"}};
+  auto life = begun({});
+  commands.end(0, 0);
+  commands.shows = false;
+  play(life);
+  EXPECT_EQ(left_behind, Words{"(processes that end and begin faster than they are read)"});
 }
 
 TEST_F(CommandLifeTest, TheLimitStandsStillWhileWeDo) {

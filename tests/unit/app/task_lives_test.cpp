@@ -74,7 +74,8 @@ TEST_F(TaskLivesTest, ItsLimitEndsWhatLingers) {
   commands.end(0, 0);
   const auto ended = over();
   ASSERT_EQ(ended.size(), 1u);
-  EXPECT_TRUE(ended[0].ended.time_limit);
+  EXPECT_EQ(ended[0].ended.exit_code, 0);
+  EXPECT_FALSE(ended[0].ended.time_limit) << "the command had ended by itself";
   EXPECT_EQ(clock.now, SteadyTime{} + 30s);
 }
 
