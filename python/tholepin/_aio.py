@@ -32,7 +32,15 @@ async def to_the_end(
     """``work()`` in a thread, never left before its end. At a cancellation ``cancelled()`` is to bring that near, and a result
     that came all the same is given to ``undo``; only then the cancellation goes on. So it is where the loop is closed, with
     nobody to be told."""
-    loop, left = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError as problem:
+        closed = problem.__context__
+        if not isinstance(closed, GeneratorExit):
+            raise
+        cancelled()  # the coroutine is closed after its loop: who has the block lets go without waiting
+        raise closed from None
+    left = asyncio.Event()
     results: list[Result] = []
     problems: list[BaseException] = []
     caller = _shares.who()

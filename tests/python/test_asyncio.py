@@ -2,6 +2,7 @@
 """Claims, pools and executors in coroutines: who is cancelled leaves the line, and nothing is claimed afterwards."""
 import asyncio
 import contextlib
+import gc
 import os
 import pathlib
 import signal
@@ -209,6 +210,31 @@ def test_who_waits_in_a_loop_that_is_closed_leaves_the_line(everything_taken, op
     eventually(nobody_waits)
     nothing_comes_later(everything_taken, variables)
     task._log_destroy_pending = False
+
+
+@pytest.mark.parametrize("opener", [
+    lambda: tholepin.aclaim(1), lambda: tholepin.Pool.aopen(gpus=1), lambda: tholepin.Executor.aopen(gpus=1)
+], ids=["claim", "pool", "executor"])  # fmt: skip
+def test_a_block_whose_loop_is_closed_ends_in_silence(monkeypatch, opener):
+    noise = []
+    monkeypatch.setattr(sys, "unraisablehook", noise.append)
+    begun = []
+
+    async def block():
+        async with opener():
+            begun.append(True)
+            await asyncio.sleep(1000)
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(block())
+    loop.run_until_complete(until(lambda: begun))
+    assert claims() == 1
+    task._log_destroy_pending = False
+    loop.close()
+    del task, loop
+    gc.collect()
+    eventually(lambda: claims() == 0)
+    assert noise == []
 
 
 def test_a_background_loop_that_is_stopped_and_closed_leaves_the_line(everything_taken):
