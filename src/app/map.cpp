@@ -24,6 +24,7 @@ using Kind = port::PoolEvent::Kind;
 void note_why(MapSeat& seat) {
   seat.how.time_limit = seat.life->why == plan::Why::time_limit;
   seat.how.released = seat.life->why == plan::Why::released;
+  seat.cut_short = seat.life->why == plan::Why::interrupted || seat.life->why == plan::Why::halted;
 }
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
@@ -271,6 +272,7 @@ void Map::start(std::size_t place) {
   seat.task.started = ports_.run.site.clock.wall();
   seat.started = now();
   seat.took = {};
+  seat.cut_short = false;
   try {
     begin(seat, place);
   } catch (const Error& error) {
@@ -331,7 +333,7 @@ void Map::finish(std::size_t place, std::string problem) {
   MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
   const bool succeeded = end.succeeded();
   vacate(seat, place);                   // first: what is told may fail
-  if (stop_ == Stop::now) {
+  if (stop_ == Stop::now && seat.cut_short) {
     ++outcome_.cut_short;
   } else if (!succeeded && seat.task.tries < wanted_.tries) {
     again_.push_back(std::move(seat.task));
@@ -447,8 +449,9 @@ void Map::name(std::size_t place) const {
 // Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.
 void Map::give_up(std::size_t place) {
   MapSeat& seat = seats_[place];
-  if (seat.took == std::chrono::nanoseconds{}) seat.took = now() - seat.started;
-  note_why(seat);
+  const bool runs = !seat.how.exit_code && !seat.how.signal;
+  if (runs) seat.took = now() - seat.started;
+  if (runs) note_why(seat);
   seat.lane->gave_up = true;
   take_no_more(*seat.lane);
   pool_.give_up(place);

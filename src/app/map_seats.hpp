@@ -39,6 +39,7 @@ struct MapSeat {
   SteadyTime started{};
   std::chrono::nanoseconds took{};
   port::Ended how;
+  bool cut_short = false;                // it was ended with all others
 };
 
 // What is left behind, once a turn.

@@ -223,3 +223,17 @@ def test_two_signals_end_map_whatever_lives_on(anothers, what):
         job.kill(signal.SIGTERM)
         assert job.process.wait(60) == -signal.SIGINT
         assert "only their own user or root end, stop or continue: process" in folded(job.process.stderr.read().decode())
+
+
+def test_a_task_that_succeeded_stays_so_when_all_is_ended_while_its_rest_is(tmp_path):
+    leaves = "trap '' TERM; echo $1 >> ran; (while :; do sleep 0.05; done) & exit 0"
+    words = [THOLE, "map", "-g", "0", "--joblog", "log", "--", "sh", "-c", leaves, "sh", ":::", "1"]
+    with Started(words, cwd=tmp_path) as job:
+        job.error_until("left")
+        job.kill(signal.SIGINT)
+        job.kill(signal.SIGINT)
+        job.wait()
+    [_, line] = (tmp_path / "log").read_text().splitlines()
+    assert line.split("\t")[6:8] == ["0", "0"]
+    subprocess.run([*words[:2], "--resume", *words[2:]], cwd=tmp_path, timeout=60, check=True)
+    assert (tmp_path / "ran").read_text() == "1\n"

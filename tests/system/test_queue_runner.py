@@ -136,6 +136,19 @@ def test_what_lingers_is_ended_as_a_command_is(queue, tmp_path, how):
     assert queue.states(job) == ({"cancelled": 1} if how == "cancel" else {"failed": 1})
 
 
+def test_what_has_left_the_group_stops_and_goes_on_each_time(queue, tmp_path):
+    job = queue.submit("-g", "1", *shell("setsid sh -c 'echo $$ > worker.new; mv worker.new worker; exec sleep 600' & wait"))
+    worker = int(eventually(lambda: (tmp_path / "worker").exists() and (tmp_path / "worker").read_text(), "it runs"))
+    for _ in range(3):
+        queue.call("pause", job)
+        eventually(lambda: state_of(worker) == "T", "it stands")
+        queue.call("continue", job)
+        eventually(lambda: state_of(worker) == "S", "it goes on")
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert gone(worker)
+
+
 def test_what_a_paused_command_leaves_behind_goes_on_when_that_is_killed(queue, tmp_path):
     job = queue.submit("-g", "1", "--linger", *shell("setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & "
                                                      "echo $$ > main.new; mv main.new main; exec sleep 600"))

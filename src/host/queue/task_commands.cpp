@@ -89,6 +89,7 @@ std::vector<std::string> TaskCommands::send(port::Bay bay, Signal signal, SentTo
   const pid_t whole = task.pid != 0 ? task.group : 0;   // only as long as its number is the command's for sure
   if (stops) {
     task.stopping.emplace();
+    task.told = {};                              // who hears CONT after this has not heard it yet
     if (whole != 0) signal_group_of_child(whole, SIGSTOP);   // also those of it that /proc hides
     return {};
   }

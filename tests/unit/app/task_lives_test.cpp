@@ -68,6 +68,20 @@ TEST_F(TaskLivesTest, WhatLingersIsStoppedToo) {
   EXPECT_EQ(commands.sent, Words{"0:15"});
 }
 
+TEST_F(TaskLivesTest, WhatHasSucceededIsNotCancelledWithWhatItLeft) {
+  for (const bool linger : {false, true}) {
+    commands.bays[0].rest = {{200, "server", {SIGTERM}}};
+    start(0, {.patience = 10s, .linger = linger});
+    commands.end(0, 0);
+    EXPECT_TRUE(over(1s).empty());
+    tasks.stop(0);
+    const auto ended = over();
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_EQ(ended[0].ended.exit_code, 0);
+    EXPECT_FALSE(ended[0].cancelled) << linger;
+  }
+}
+
 TEST_F(TaskLivesTest, ItsLimitEndsWhatLingers) {
   commands.bays[0].rest = {{200, "server"}};
   start(0, {.time_limit = 30s, .linger = true});
