@@ -3,6 +3,8 @@
 #include <csignal>
 #include <utility>
 
+#include "app/task_text.hpp"
+
 namespace thole::app {
 
 using model::Left;
@@ -14,9 +16,12 @@ namespace {
 
 bool is_interrupt(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
 
-constexpr const char* nobody_read = "(processes that end and begin faster than they are read)";
-
 }  // namespace
+
+void put_why(port::Ended& how, plan::Why why) {
+  how.time_limit = why == Why::time_limit;
+  how.released = why == Why::released;
+}
 
 pid_t CommandLife::begin(const port::ProcessSpec& spec) {
   const pid_t pid = commands_.start(bay_, spec);
@@ -56,8 +61,8 @@ void CommandLife::heard(const port::CommandEvent& event) {
   ended_.signal = end->signal;
   ended_.core = end->core;
   peak_memory_kib_ = end->peak_memory_kib;
-  ended_.time_limit = life_.why == Why::time_limit;   // who has ended by himself was not ended by what comes later
-  ended_.released = life_.why == Why::released;
+  why_it_ended_ = life_.why;
+  put_why(ended_, why_it_ended_);
   tell(plan::Ended{end->alone});
 }
 

@@ -27,6 +27,10 @@ struct LifeEvents {
   std::function<void(const port::Ending&)> ending;                    // at each step towards the end
 };
 
+// Why a command has ended, as far as it was ended: of the moment of its end, for who has ended by himself was not ended by what
+// comes later.
+void put_why(port::Ended& how, plan::Why why);
+
 class CommandLife {
  public:
   CommandLife(port::Commands& commands, const port::Clock& clock, port::Bay bay, const plan::Manner& manner, LifeEvents events)
@@ -41,6 +45,7 @@ class CommandLife {
   std::optional<SteadyTime> deadline() const { return life_.deadline(); }
   plan::Why why() const { return life_.why; }
   bool may_be_extended() const { return !is_over() && life_.rung == plan::Rung::none; }
+  plan::Why why_it_ended() const { return why_it_ended_; }   // the command itself; none: by itself
   // Once it is over:
   const port::Ended& ended() const { return ended_; }
   bool survived() const { return life_.survived; }
@@ -58,6 +63,7 @@ class CommandLife {
   LifeEvents events_;
   plan::Life life_;
   port::Ended ended_;
+  plan::Why why_it_ended_{};
   std::optional<std::uint64_t> peak_memory_kib_;
   std::optional<port::Member> first_left_;       // of what is left behind
 };

@@ -7,6 +7,7 @@
 #include <deque>
 #include <utility>
 
+#include "app/command_life.hpp"
 #include "app/map_lanes.hpp"
 #include "app/map_seats.hpp"
 #include "app/task_text.hpp"
@@ -22,9 +23,9 @@ namespace {
 using Kind = port::PoolEvent::Kind;
 
 void note_why(MapSeat& seat) {
-  seat.how.time_limit = seat.life->why == plan::Why::time_limit;
-  seat.how.released = seat.life->why == plan::Why::released;
-  seat.cut_short = seat.life->why == plan::Why::interrupted || seat.life->why == plan::Why::halted;
+  const plan::Why why = seat.life->why;
+  put_why(seat.how, why);
+  seat.cut_short = why == plan::Why::interrupted || why == plan::Why::halted;
 }
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
@@ -80,9 +81,7 @@ class Map {
   void take_no_more(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
-  port::ClaimStore& store_of(MapLane& lane) {
-    return lane.gain.acquired.inner_store ? *lane.gain.acquired.inner_store : ports_.run.site.store;
-  }
+  port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.run.site); }
 
   // What happened and has not been handled: a handler may throw, and who then ends everything needs the rest.
   std::optional<port::PoolEvent> next_event() {

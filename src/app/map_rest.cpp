@@ -4,6 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "app/task_text.hpp"
+#include "plan/ending.hpp"
+
 namespace thole::app {
 bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
@@ -23,7 +26,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
   switch (step_) {
     case Step::none:
       step_ = Step::settling;
-      deadline_ = turn.now + port::settling_time;
+      deadline_ = turn.now + plan::settling_moment;
       return false;
     case Step::settling:
       step_ = Step::asked;
@@ -35,11 +38,11 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
       [[fallthrough]];
     case Step::asked:
       step_ = Step::killed;
-      give_up_ = turn.now + std::max(turn.patience, port::killed_end);
+      give_up_ = turn.now + std::max(turn.patience, plan::patience_with_killed);
       [[fallthrough]];
     case Step::killed:
       end(SIGKILL);
-      deadline_ = turn.now + port::kill_again;
+      deadline_ = turn.now + plan::kill_again;
       if (turn.now < *give_up_) return false;
       step_ = Step::given_up;
       deadline_.reset();
@@ -52,7 +55,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
 
 void RestEnd::wait(SteadyTime now) {
   begin_anew();
-  deadline_ = now + port::kill_again;
+  deadline_ = now + plan::kill_again;
 }
 
 void RestEnd::begin_anew() {
@@ -80,7 +83,7 @@ bool NobodysRest::is_over(const std::vector<std::string>& lanes, bool tasks_run,
     return !turn.left.unknown;
   }
   std::vector<std::string> left = turn.left.nobodys;
-  if (left.empty() && turn.left.unknown) left.emplace_back("(processes that end and begin faster than they are read)");
+  if (left.empty() && turn.left.unknown) left.emplace_back(nobody_read);
   return end_.is_over({"", lanes}, left, turn);
 }
 

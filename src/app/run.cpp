@@ -24,10 +24,6 @@ constexpr const char* unseen_rest = "what the command left running is neither na
 
 using TellCaution = std::function<void(const std::string&)>;
 
-port::ClaimStore& store_of(const Site& site, const Acquired& acquired) {
-  return acquired.inner_store ? *acquired.inner_store : site.store;
-}
-
 // What the claims around a joined one say, and keep, binds what runs in it too.
 void enter_around(const Site& site, const std::string& outer, Acquired& joined, const TellCaution& caution) {
   const std::vector<OuterClaim> around = claims_around(site.store, {{"THOLE_CLAIM", outer}});
@@ -119,7 +115,7 @@ struct Declared {
 
   void tell(std::optional<WallTime> when) const {
     if (!door) return;
-    store_of(ports.site, acquired).amend(acquired.claim, when);
+    acquired.store(ports.site).amend(acquired.claim, when);
     door->ends_at(when);
   }
   void stands_still() const { if (until) tell(std::nullopt); }
@@ -156,7 +152,7 @@ std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acqu
   port::DoorSpec spec;
   spec.about = {acquired.claim.id, 0, false, until};
   for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
-  port::ClaimStore& store = store_of(ports.site, acquired);
+  port::ClaimStore& store = acquired.store(ports.site);
   spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
   spec.is_ending = std::move(is_ending);
   spec.amend = [&store, &acquired](std::optional<WallTime> end) { return store.amend(acquired.claim, end); };

@@ -63,7 +63,8 @@ std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::opti
     port::TaskOver& one = over.emplace_back();
     one.place = place;
     one.ended = task.life.ended();
-    const bool succeeded = task.had_ended && one.ended.exit_code == 0;   // what lingered, or was left, alone was cancelled
+    // Where it had succeeded before, what it has left alone was cancelled.
+    const bool succeeded = task.life.why_it_ended() == plan::Why::none && one.ended.exit_code == 0;
     one.cancelled = task.life.why() == plan::Why::cancelled && !succeeded;
     one.taken_down = task.taken_down;
     one.survived = task.life.survived();
@@ -86,9 +87,8 @@ void TaskLives::hear(std::optional<SteadyTime> deadline) {
 
 void TaskLives::heard(const port::CommandEnded& end) {
   const auto found = tasks_.find(end.bay);
-  if (found == tasks_.end() || found->second.life.why() != plan::Why::none) return;
-  found->second.had_ended = true;
-  if (end.signal && ends_everything(*end.signal)) found->second.in_doubt_until = clock_.steady() + most_in_doubt;
+  if (found == tasks_.end() || !end.signal || !ends_everything(*end.signal)) return;
+  if (found->second.life.why_it_ended() == plan::Why::none) found->second.in_doubt_until = clock_.steady() + most_in_doubt;
 }
 
 void TaskLives::watch(std::span<const int> also) {

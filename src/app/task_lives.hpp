@@ -34,7 +34,6 @@ class TaskLives : public port::TaskKeeper {
     CommandLife life;
     std::optional<SteadyTime> in_doubt_until{};  // whether it alone was meant by the signal that ended it
     bool taken_down = false;
-    bool had_ended = false;                      // by itself, before anybody asked for it
   };
 
   void hear(std::optional<SteadyTime> deadline);

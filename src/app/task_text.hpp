@@ -32,6 +32,9 @@ struct TaskFooter {
 };
 std::string footer_text(const TaskFooter& footer);
 
+// Of what is left behind, where nobody of it can be named.
+inline constexpr const char* nobody_read = "(processes that end and begin faster than they are read)";
+
 // That the kernel does not let us signal these ("pid command").
 std::string out_of_reach_text(const std::vector<std::string>& processes);
 std::string spared_text(const std::vector<std::string>& processes);

@@ -10,9 +10,6 @@ using model::Signal;
 
 namespace {
 
-constexpr Millis settling_moment{200};           // for helpers that end with the command: a pipe's other end
-constexpr Millis first_kill_again{100};          // some fork faster than they are found
-constexpr Millis least_patience_with_killed{2000};   // a busy machine takes its time to end what was killed
 constexpr Millis first_look_again{1}, longest_pause{1000};
 
 Millis remaining(SteadyTime until, SteadyTime now) { return std::max(Millis{0}, std::chrono::ceil<Millis>(until - now)); }
@@ -24,14 +21,14 @@ bool is_rest(const Life& life) { return life.phase != Phase::running && life.pha
 // A command is waited for as long as it lives: its GPUs are in use. Not so what it leaves behind, and who ends with all others.
 void lose_patience(Life& life, const Manner& manner, SteadyTime now) {
   if (life.give_up || (life.phase == Phase::running && !life.all_end)) return;
-  life.give_up = now + std::max(manner.patience, least_patience_with_killed);
+  life.give_up = now + std::max(manner.patience, patience_with_killed);
 }
 
 Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
   const bool rest = life.phase == Phase::ending;
   if (rung == Rung::kill) lose_patience(life, manner, now);
   if (rung == Rung::kill)
-    life.pause = life.rung == Rung::kill ? std::clamp(life.pause * 2, first_kill_again, longest_pause) : first_kill_again;
+    life.pause = life.rung == Rung::kill ? std::clamp(life.pause * 2, kill_again, longest_pause) : kill_again;
   life.rung = rung;
   life.halting = life.paused = false;            // INT and TERM bring CONT with them
   life.limit.reset();                            // it has done its work

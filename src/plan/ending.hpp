@@ -12,6 +12,14 @@
 
 namespace thole::plan {
 
+// How long helpers of a command that end by themselves with it (a pipe's other end, Python's resource tracker) may take. Only
+// what lives longer is left behind.
+inline constexpr Millis settling_moment{200};
+
+// How long what has been killed is waited for at least: a busy machine takes its time to end it; and when it is killed again,
+// for some fork faster than they are found.
+inline constexpr Millis patience_with_killed{2000}, kill_again{100};
+
 enum class Phase : std::uint8_t {
   running,    // the command itself
   settling,   // it has ended; helpers that end with it get a moment

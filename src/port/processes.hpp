@@ -54,14 +54,6 @@ struct ProcessSpec {
   } reached{};
 };
 
-// How long helpers of a command that end by themselves with it (a pipe's other end, Python's resource tracker) may take. Only
-// what lives longer is left behind.
-inline constexpr Millis settling_time{200};
-
-// How long what has been killed is waited for at least: a busy machine takes its time to end it; and how often it is killed
-// again, for some fork faster than they are found.
-inline constexpr Millis killed_end{2000}, kill_again{100};
-
 // How a command ended.
 struct Ended {
   std::optional<int> exit_code;

@@ -75,11 +75,6 @@ pid_t Foreground::start(port::Bay, const port::ProcessSpec& spec) {
   return command_;
 }
 
-void Foreground::watch(int fd, bool on) {
-  std::erase(watched_, fd);
-  if (on) watched_.push_back(fd);
-}
-
 std::span<const port::CommandEvent> Foreground::wait(std::optional<SteadyTime> deadline) {
   events_.clear();
   if (const auto signal = std::exchange(stop_, std::nullopt)) {
@@ -89,11 +84,10 @@ std::span<const port::CommandEvent> Foreground::wait(std::optional<SteadyTime> d
     return events_;
   }
   std::vector<pollfd> all{{signals_.get(), POLLIN, 0}};
-  for (const int fd : watched_) all.push_back({fd, POLLIN, 0});
+  watched_.add_to(all);
   if (::poll(all.data(), all.size(), poll_timeout(deadline, steady_clock::now())) <= 0) return events_;
   if (all[0].revents) take_signals();            // who has ended by himself was not asked to
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (all[i].revents) events_.push_back(port::Readable{all[i].fd});
+  Watched::tell(std::span(all).subspan(1), events_);
   return events_;
 }
 
@@ -206,7 +200,6 @@ bool Foreground::stop_self(int signal) {
   return sigismember(&pending, SIGCONT) == 1;
 }
 
-
 std::vector<std::string> Foreground::send(port::Bay, Signal signal, SentTo to) {
   const pid_t its_group = command_ > 0 ? ::getpgid(command_) : 0;
   if (signal == Signal::kill) end_what_is_beside_the_tree();
@@ -221,13 +214,7 @@ std::vector<std::string> Foreground::send(port::Bay, Signal signal, SentTo to) {
 // can while it is being found. What is not found all the same has a group.
 void Foreground::end_what_is_beside_the_tree() {
   cgroup_->kill();
-  GroupsBelow groups;
-  freeze([&] {
-    std::vector<ProcessStat> others, its = tree(&others);
-    groups.saw(its, others);
-    return its;
-  });
-  groups.kill();
+  freeze_and_kill_groups([&](std::vector<ProcessStat>& others) { return tree(&others); });
 }
 
 port::Rest Foreground::look(port::Bay, port::Names names) {

@@ -24,6 +24,7 @@
 #include "host/process/signal_process.hpp"
 #include "host/process/signals.hpp"
 #include "host/process/tree.hpp"
+#include "host/process/watched.hpp"
 #include "host/process/witness.hpp"
 #include "port/commands.hpp"
 
@@ -42,7 +43,7 @@ class Foreground : public port::Commands {
   std::vector<std::string> send(port::Bay bay, model::Signal signal, model::SentTo to) override;
   port::Rest look(port::Bay bay, port::Names names) override;
   void let_go(port::Bay bay) override;
-  void watch(int fd, bool on) override;
+  void watch(int fd, bool on) override { watched_.watch(fd, on); }
   std::span<const port::CommandEvent> wait(std::optional<SteadyTime> deadline) override;
 
  private:
@@ -74,7 +75,7 @@ class Foreground : public port::Commands {
   bool had_strangers_ = false;
   std::uint64_t since_ = 0;              // ticks: what was started earlier is none of the command's
   Fd signals_;
-  std::vector<int> watched_;
+  Watched watched_;
   std::optional<int> stop_;              // the signal that stopped the command, and is to stop us
   OnceEach told_;
   ToldOnce out_of_reach_;

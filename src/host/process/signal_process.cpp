@@ -79,6 +79,16 @@ std::vector<std::string> ToldOnce::new_ones(const std::vector<ProcessStat>& proc
   return words;
 }
 
+void freeze_and_kill_groups(const std::function<std::vector<ProcessStat>(std::vector<ProcessStat>& others)>& look) {
+  GroupsBelow groups;
+  freeze([&] {
+    std::vector<ProcessStat> others, its = look(others);
+    groups.saw(its, others);
+    return its;
+  });
+  groups.kill();
+}
+
 std::vector<ProcessStat> OnceEach::not_yet(std::vector<ProcessStat> processes, int signal) {
   if (std::exchange(signal_, signal) != signal) told_.clear();
   if (signal != SIGKILL)

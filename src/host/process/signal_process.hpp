@@ -72,6 +72,9 @@ class GroupsBelow {
   std::set<pid_t> groups_, others_sessions_;
 };
 
+// Both, before each of a tree is killed. `look`: those of a picture who are to be killed; it adds the others below us.
+void freeze_and_kill_groups(const std::function<std::vector<ProcessStat>(std::vector<ProcessStat>& others)>& look);
+
 // Each process gets a signal once, until another one is sent; KILL is for everybody each time.
 class OnceEach {
  public:

@@ -122,14 +122,8 @@ std::vector<ProcessStat> EpollPool::strays_of(const port::Whose& whose, std::vec
 // What may fork meanwhile is stopped before it is killed.
 std::vector<std::string> EpollPool::end_strays(const port::Whose& whose, int signal) {
   if (is_helper_starting()) return {};
-  GroupsBelow groups;
   if (signal == SIGKILL)
-    freeze([&] {
-      std::vector<ProcessStat> others, its = strays_of(whose, &others);
-      groups.saw(its, others);
-      return its;
-    });
-  groups.kill();
+    freeze_and_kill_groups([&](std::vector<ProcessStat>& others) { return strays_of(whose, &others); });
   return out_of_reach_.new_ones(signal_all(strays_of(whose), signal));
 }
 

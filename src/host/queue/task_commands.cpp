@@ -93,22 +93,13 @@ std::vector<std::string> TaskCommands::send(port::Bay bay, Signal signal, SentTo
     if (whole != 0) signal_group_of_child(whole, SIGSTOP);   // also those of it that /proc hides
     return {};
   }
-  if (signal == Signal::kill) freeze_before_kill(task);
+  if (signal == Signal::kill)
+    freeze_and_kill_groups([&](std::vector<ProcessStat>& others) { return tree(task, &others); });
   std::vector<ProcessStat> told = tree(task);
   if (to == SentTo::group)                       // as Ctrl-C would; the command also where it has left its group
     std::erase_if(told,
                   [&](const ProcessStat& process) { return process.group != task.group && process.pid != task.pid; });
   return task.out_of_reach.new_ones(signal_all(task.told.not_yet(std::move(told), number), number, whole));
-}
-
-void TaskCommands::freeze_before_kill(const Kept& task) const {
-  GroupsBelow groups;
-  freeze([&] {
-    std::vector<ProcessStat> others, its = tree(task, &others);
-    groups.saw(its, others);
-    return its;
-  });
-  groups.kill();
 }
 
 port::Rest TaskCommands::look(port::Bay bay, port::Names names) {
@@ -130,21 +121,15 @@ port::Rest TaskCommands::look(port::Bay bay, port::Names names) {
   return rest;
 }
 
-void TaskCommands::watch(int fd, bool on) {
-  std::erase(watched_, fd);
-  if (on) watched_.push_back(fd);
-}
-
 std::span<const port::CommandEvent> TaskCommands::wait(std::optional<SteadyTime> deadline) {
   events_.clear();
   std::vector<pollfd> all{{children_.get(), POLLIN, 0}, {term_.get(), POLLIN, 0}};
-  for (const int fd : watched_) all.push_back({fd, POLLIN, 0});
+  watched_.add_to(all);
   ::poll(all.data(), all.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
   took_any(children_);
   reap();
   if (took_any(term_)) events_.push_back(port::Signalled{SIGTERM});
-  for (std::size_t i = 2; i < all.size(); ++i)
-    if (all[i].revents) events_.push_back(port::Readable{all[i].fd});
+  Watched::tell(std::span(all).subspan(2), events_);
   return events_;
 }
 

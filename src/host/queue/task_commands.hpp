@@ -18,6 +18,7 @@
 #include "host/process/signal_process.hpp"
 #include "host/process/signals.hpp"
 #include "host/process/tree.hpp"
+#include "host/process/watched.hpp"
 #include "port/commands.hpp"
 
 namespace thole::host {
@@ -30,7 +31,7 @@ class TaskCommands : public port::Commands {
   std::vector<std::string> send(port::Bay bay, model::Signal signal, model::SentTo to) override;
   port::Rest look(port::Bay bay, port::Names names) override;
   void let_go(port::Bay bay) override { tasks_.erase(bay); }
-  void watch(int fd, bool on) override;
+  void watch(int fd, bool on) override { watched_.watch(fd, on); }
   std::span<const port::CommandEvent> wait(std::optional<SteadyTime> deadline) override;
 
  private:
@@ -47,7 +48,6 @@ class TaskCommands : public port::Commands {
   bool is_alone(const Kept& task) const;
   bool is_childless() const;
   bool is_of(const Kept& task, const ProcessStat& left_to_us) const;
-  void freeze_before_kill(const Kept& task) const;
   std::vector<ProcessStat> tree(const Kept& task, std::vector<ProcessStat>* others = nullptr) const;   // what lives of it
 
   const InheritedSignals& inherited_;
@@ -55,7 +55,7 @@ class TaskCommands : public port::Commands {
   Fd children_, term_;                           // readable when one has ended, and when we are told to
   const bool kernel_lists_children_ = listed_children().has_value();
   std::map<port::Bay, Kept> tasks_;
-  std::vector<int> watched_;
+  Watched watched_;
   std::vector<port::CommandEvent> events_;
 };
 
