@@ -82,6 +82,11 @@ def children(pid):
     return [child for child, name, parent, _ in processes() if parent == pid and name != "thole-witness"]
 
 
+def text_of(path):
+    """Of a file, once something is in it."""
+    return eventually(lambda: path.exists() and path.read_text(), f"{path.name} is there")
+
+
 def witness_of(pid):
     return eventually(lambda: [child for child, name, parent, _ in processes() if parent == pid and name == "thole-witness"],
                       "the witness has its name")[0]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from queue_inside import queue_of_two_gpus as queue  # noqa: F401 (queue: a fixture)
-from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, python
+from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, python, text_of
 
 # Starts what a claim does not see by its locks: a session of its own, descriptors closed, and with `-i` no word of the claim.
 DAEMON = """
@@ -32,10 +32,6 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(numb
 while True:
     if os.fork(): os._exit(0)
 """
-
-
-def text_of(path):
-    return eventually(lambda: path.exists() and path.read_text(), f"{path.name} is there")
 
 
 @pytest.mark.parametrize("environment", ["kept", "empty"])

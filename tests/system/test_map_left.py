@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from queue_inside import queue_of_two_gpus as queue  # noqa: F401 (queue: a fixture)
-from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, read_line, state_of
+from run_tools import THOLE, Started, eventually, gone, killed_at_the_end, processes, read_line, state_of, text_of
 
 USER, OTHER = 54_881, 54_882
 
@@ -29,10 +29,6 @@ while True: signal.pause()
 subprocess.Popen([sys.executable, "-c", code], start_new_session=True, env=dict() if "-i" in sys.argv else None,
                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 """
-
-
-def text_of(path):
-    return eventually(lambda: path.exists() and path.read_text(), f"{path.name} is there")
 
 
 def folded(text):

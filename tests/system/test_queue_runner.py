@@ -112,57 +112,6 @@ def test_what_a_task_leaves_behind_is_named_and_ended(queue, tmp_path):
     assert "# left behind:" in queue.log(job) and "sleep 600" in queue.log(job)
 
 
-def test_with_linger_what_is_left_behind_may_end_by_itself(queue, tmp_path):
-    job = queue.submit("-g", "0", "--linger", *shell("setsid sh -c 'until [ -e go ]; do sleep 0.02; done; echo late' & exit 4"))
-    eventually(lambda: queue.states(job).get("running"), "it runs")
-    (tmp_path / "go").touch()
-    assert only_task(queue, job)[:2] == ("failed", 4) and "late" in queue.log(job)
-
-
-LINGERS = ("setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & "
-           "while [ ! -e left ]; do sleep 0.02; done; exit 4")
-
-
-@pytest.mark.parametrize("how", ["cancel", "time limit"])
-def test_what_lingers_is_ended_as_a_command_is(queue, tmp_path, how):
-    limit = ["--time", "2s"] if how == "time limit" else []
-    job = queue.submit("-g", "1", "--linger", "--patience", "1s", *limit, *shell(LINGERS))
-    left = int(eventually(lambda: (tmp_path / "left").exists() and (tmp_path / "left").read_text(), "it lingers"))
-    eventually(lambda: queue.commands() == [left], "the command has ended")
-    if how == "cancel":
-        queue.call("cancel", job)
-    queue.until_ended(job)
-    assert gone(left)
-    assert queue.states(job) == ({"cancelled": 1} if how == "cancel" else {"failed": 1})
-
-
-def test_what_has_left_the_group_stops_and_goes_on_each_time(queue, tmp_path):
-    job = queue.submit("-g", "1", *shell("setsid sh -c 'echo $$ > worker.new; mv worker.new worker; exec sleep 600' & wait"))
-    worker = int(eventually(lambda: (tmp_path / "worker").exists() and (tmp_path / "worker").read_text(), "it runs"))
-    for _ in range(3):
-        queue.call("pause", job)
-        eventually(lambda: state_of(worker) == "T", "it stands")
-        queue.call("continue", job)
-        eventually(lambda: state_of(worker) == "S", "it goes on")
-    queue.call("cancel", job)
-    queue.until_ended(job)
-    assert gone(worker)
-
-
-def test_what_a_paused_command_leaves_behind_goes_on_when_that_is_killed(queue, tmp_path):
-    job = queue.submit("-g", "1", "--linger", *shell("setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & "
-                                                     "echo $$ > main.new; mv main.new main; exec sleep 600"))
-    main, left = (int(eventually(lambda: (tmp_path / name).exists() and (tmp_path / name).read_text(), "it runs"))
-                  for name in ("main", "left"))
-    queue.call("pause", job)
-    eventually(lambda: state_of(main) == state_of(left) == "T", "all of it stands")
-    os.kill(main, signal.SIGKILL)
-    eventually(lambda: state_of(left) == "S", "the rest goes on")
-    queue.call("cancel", job)
-    queue.until_ended(job)
-    assert gone(left)
-
-
 def test_cancel_ends_what_runs_and_what_waits(queue):
     job = queue.submit("-g", "1", "--patience", "1s", "--array", "0-9", *shell("sleep 600"))
     eventually(lambda: queue.states(job).get("running") == 4, "four run")

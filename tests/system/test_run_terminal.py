@@ -132,7 +132,7 @@ def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):
 
 def test_ctrl_z_stops_what_lingers_and_gives_the_prompt_back(tmp_path):
     thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
-    with shell("RUN sh -c 'sleep 1000 & echo $! > left; echo u''p; exit 3'", [*thole, "run", "--linger"]) as terminal:
+    with shell("RUN sh -c 'sleep 1000 & echo u''p; exit 3'", [*thole, "run", "--linger"]) as terminal:
         terminal.expect(UP)
         terminal.expect("left a process running")
         [supervisor] = children(terminal.pid)
