@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/odd_pause.hpp"
+
 namespace thole::plan {
 namespace {
 
@@ -76,7 +78,7 @@ bool Grace::count(model::Wait& wait, bool by_clock, SteadyTime now) {
   if (!wait.idle.empty()) attentive_ = looks_after;
   if (attentive_ == 0) return passed;
   if (by_clock) --attentive_;
-  wait.look_again = odd_pause(now);
+  wait.look_again = odd_pause(soonest, latest, now, looks_ + number_.value_or(0));
   return passed;
 }
 
@@ -112,12 +114,6 @@ void Grace::call(model::Wait& wait) {
     const bool stands_first = idle.first == idle.number && idle.uid_of_first == idle.uid;
     if (stands_first && called_.emplace(idle.number, idle.uid).second) wait.nudge.push_back(idle.number);
   }
-}
-
-Millis Grace::odd_pause(SteadyTime now) const {
-  const auto odd = (static_cast<std::uint64_t>(now.time_since_epoch().count()) + looks_ + number_.value_or(0)) *
-                   0x9e3779b97f4a7c15u;
-  return soonest + Millis((odd >> 32) % static_cast<std::uint64_t>((latest - soonest).count()));
 }
 
 }  // namespace thole::plan

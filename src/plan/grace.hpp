@@ -49,7 +49,6 @@ class Grace {
   bool count(model::Wait& wait, bool by_clock, SteadyTime now);
   bool count_time(const model::Wait& wait, SteadyTime now);
   void call(model::Wait& wait);
-  Millis odd_pause(SteadyTime now) const;
   using Who = model::InLine;
   struct Account {
     Millis spent{0};

@@ -69,19 +69,22 @@ while True:
     number = max(1, number - 1)
 """
 
-# Really claims every unit for a moment, again and again, while a forged ticket stands first.
+# Really claims every unit for a moment, again and again, while a forged ticket stands first; `sys.argv`: for so many seconds,
+# so many apart. "up" is said at such a moment: who joins then and looks at equal intervals may find them claimed for ever.
 CLAIM_PULSES = FORGE + """
-import glob, select
+import glob, itertools, select
+held_for, apart = float(sys.argv[1]), float(sys.argv[2])
 occupy([0]); header(5); put(0, 1)
 nodes = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in glob.glob(D + "gpu.*")]
-print("up", flush=True)
-while True:
+due = time.monotonic()
+for turn in itertools.count(1):
     for fd in nodes:
         try: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError: pass
-    if select.select([sys.stdin], [], [], 0.1)[0]: break
+    if turn == 1: print("up", flush=True)
+    if select.select([sys.stdin], [], [], held_for)[0]: break
     for fd in nodes: fcntl.flock(fd, fcntl.LOCK_UN)
-    if select.select([sys.stdin], [], [], 0.9)[0]: break
+    if select.select([sys.stdin], [], [], max(0, due + turn * apart - time.monotonic()))[0]: break
 """
 
 # Wakes everybody all the time: one process that answers every mailbox.
@@ -115,8 +118,8 @@ def kept_by(lab, user):
 
 
 @contextlib.contextmanager
-def forging(lab, code, argument):
-    mallory = lab.start_python("mallory", code, str(argument))
+def forging(lab, code, *arguments):
+    mallory = lab.start_python("mallory", code, *arguments)
     yield
     end(mallory)
 
@@ -200,8 +203,9 @@ def test_what_somebody_writes_over_a_waiters_ticket_keeps_nobody_waiting(lab: La
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)
-@pytest.mark.parametrize("attack", [(PULSES, "1000000"), (PULSES, str(2 ** 62 - 1)), (CLAIM_PULSES, ""), (ACKS, "")],
-                         ids=["earlier pulses", "largest number", "claims", "acks"])
+@pytest.mark.parametrize("attack", [(PULSES, "1000000"), (PULSES, str(2 ** 62 - 1)), (CLAIM_PULSES, "0.3", "1"),
+                                    (CLAIM_PULSES, "0.6", "2"), (ACKS, "")],
+                         ids=["earlier pulses", "largest number", "claims", "claims as often as others look", "acks"])
 def test_nor_do_pulses(lab: Lab, attack):
     lab.init()
     with forging(lab, *attack):

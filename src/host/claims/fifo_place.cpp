@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/odd_pause.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
 #include "host/claims/fifo_pass.hpp"
@@ -19,7 +20,7 @@
 namespace thole::host {
 namespace {
 
-constexpr Millis look_again_after{2000};
+constexpr Millis look_again_soonest{1000}, look_again_latest{2000};   // by myself; less than plan::Grace::patience
 constexpr Millis restless_look_after{10};
 constexpr const char* not_waited_for =        // anybody can keep it for ever, so it must not stop a claim
     "safe-gpu's users have kept their lock for 3 s, so it is not waited for: claims take the last GPUs that would do, its "
@@ -319,7 +320,7 @@ void FifoPlace::leave(Pass& pass) {
 Millis FifoPlace::look_again_in() const {
   if (restless_) return restless_look_after;
   const auto* wait = std::get_if<model::Wait>(&decision_);
-  return wait && wait->look_again ? std::min(*wait->look_again, look_again_after) : look_again_after;
+  return wait && wait->look_again ? std::min(*wait->look_again, look_again_latest) : look_again_latest;
 }
 
 // What strangers can make happen (a nudge; the end of a writer) is heard a number of times a second at most: each time costs a
@@ -330,7 +331,8 @@ port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime>
   watches_.append_to(polled);
   if (turn_) polled.push_back({turn_->fd.get(), POLLIN, 0});
   SteadyTime now = steady_now();
-  if (!look_due_ || last_wake_ == port::Wake::again) look_due_ = now + look_again_after;
+  if (!look_due_ || last_wake_ == port::Wake::again)
+    look_due_ = now + odd_pause(look_again_soonest, look_again_latest, now, turn_ ? turn_->ticket.view.number : 0);
   look_due_ = std::min(*look_due_, now + look_again_in());   // kept: who wakes me does not put it off
   const SteadyTime again = *look_due_;
   const bool ends = deadline && *deadline <= again;
