@@ -15,7 +15,7 @@
 #include <string>
 
 #include "host/claims/store.hpp"
-#include "plan/turn.hpp"
+#include "plan/turn/turn.hpp"
 #include "table.hpp"
 
 namespace thole::bench {

@@ -5,8 +5,8 @@
 
 #include "base/text.hpp"
 #include "model/unit.hpp"
-#include "plan/bind.hpp"
-#include "plan/place.hpp"
+#include "plan/bind/bind.hpp"
+#include "plan/place/place.hpp"
 #include "table.hpp"
 
 namespace thole::bench {

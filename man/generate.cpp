@@ -8,8 +8,8 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
-#include "cli/complete.hpp"
-#include "cli/help.hpp"
+#include "cli/line/complete.hpp"
+#include "cli/line/help.hpp"
 #include "roff.hpp"
 #include "wire/config.hpp"
 

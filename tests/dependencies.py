@@ -51,7 +51,7 @@ SIGNALLER = "host/process/signal_process.hpp"
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 # What the umask takes from its owner nobody can use afterwards; what a user names follows his umask.
 MAKES = re.compile(r"::(mkdir|mkfifo|mknod)(at)?\(|O_CREAT|create_director")
-MAKES_ITSELF = ("base/made.cpp", "app/job_log_file.cpp", "host/process/job_cgroup.cpp")
+MAKES_ITSELF = ("base/made.cpp", "app/map/log_file.cpp", "host/process/job_cgroup.cpp")
 VENDORS = ("nvidia", "amd", "intel")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -10,7 +10,8 @@ namespace thole {
 
 // At least `soonest` and less than `latest`; the nanoseconds of `now` decide, and `salt`, that two do not draw alike.
 inline Millis odd_pause(Millis soonest, Millis latest, SteadyTime now, std::uint64_t salt) {
-  const auto odd = (static_cast<std::uint64_t>(now.time_since_epoch().count()) + salt) * 0x9e3779b97f4a7c15u;   // Fibonacci hashing
+  // Fibonacci hashing.
+  const auto odd = (static_cast<std::uint64_t>(now.time_since_epoch().count()) + salt) * 0x9e3779b97f4a7c15u;
   return soonest + Millis((odd >> 32) % static_cast<std::uint64_t>((latest - soonest).count()));
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "app/acquire.hpp"
+#include "app/claim/acquire.hpp"
 #include "base/error.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"

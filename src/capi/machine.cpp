@@ -7,8 +7,8 @@
 #include <cstring>
 #include <new>
 
-#include "app/overview_json.hpp"
-#include "app/why.hpp"
+#include "app/show/overview_json.hpp"
+#include "app/show/why.hpp"
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"

@@ -1,9 +1,9 @@
 // The C ABI beyond claims: a line of `thole plan --batch`, and binding this process.
 #include <unistd.h>
 
-#include "app/bind_running.hpp"
-#include "app/binding_json.hpp"
-#include "app/plan.hpp"
+#include "app/claim/bind_running.hpp"
+#include "app/claim/binding_json.hpp"
+#include "app/show/plan.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json_bind.hpp"

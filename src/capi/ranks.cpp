@@ -1,7 +1,7 @@
 // What each process of a group gets that shares out one claim: its part of the GPUs, as variables, and its binding.
 #include <algorithm>
 
-#include "app/binding.hpp"
+#include "app/claim/binding.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json.hpp"

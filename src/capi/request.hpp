@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/acquire.hpp"
+#include "app/claim/acquire.hpp"
 #include "wire/config.hpp"
 
 namespace thole::capi {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "app/job_list.hpp"
-#include "app/job_names.hpp"
+#include "app/queue/job_list.hpp"
+#include "app/queue/job_names.hpp"
 #include "base/error.hpp"
 #include "wire/queue.hpp"
 

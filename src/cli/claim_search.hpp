@@ -1,7 +1,7 @@
 // What the verbs that name claims find them by.
 #pragma once
 
-#include "app/holding.hpp"
+#include "app/claim/holding.hpp"
 #include "cli/context.hpp"
 
 namespace thole::cli {

@@ -5,8 +5,8 @@
 #include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "cli/line/table.hpp"
 #include "cli/output.hpp"
-#include "cli/table.hpp"
 #include "model/json_null.hpp"
 #include "wire/carry.hpp"
 

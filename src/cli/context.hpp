@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "cli/invocation.hpp"
-#include "cli/terminal.hpp"
+#include "cli/line/invocation.hpp"
+#include "cli/show/terminal.hpp"
 #include "model/json.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"

@@ -15,9 +15,9 @@
 #include "base/version.hpp"
 #include "base/want.hpp"
 #include "cli/commands.hpp"
-#include "cli/help.hpp"
+#include "cli/line/help.hpp"
+#include "cli/line/parse.hpp"
 #include "cli/output.hpp"
-#include "cli/parse.hpp"
 #include "wire/probe.hpp"
 #include "wire/queue.hpp"
 

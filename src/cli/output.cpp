@@ -11,7 +11,7 @@
 #include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
-#include "cli/terminal.hpp"
+#include "cli/show/terminal.hpp"
 
 namespace thole::cli {
 namespace {

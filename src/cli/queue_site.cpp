@@ -1,9 +1,9 @@
 #include "cli/queue_site.hpp"
 
-#include "app/job_list.hpp"
+#include "app/queue/job_list.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/overview.hpp"
+#include "cli/show/overview.hpp"
 #include "wire/queue.hpp"
 #include "wire/survey.hpp"
 

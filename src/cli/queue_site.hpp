@@ -1,9 +1,9 @@
 // What the queue's verbs get from an invocation.
 #pragma once
 
-#include "app/going_on.hpp"
-#include "app/job_actions.hpp"
-#include "app/submit.hpp"
+#include "app/queue/going_on.hpp"
+#include "app/queue/job_actions.hpp"
+#include "app/queue/submit.hpp"
 #include "cli/context.hpp"
 
 namespace thole::cli {

@@ -48,7 +48,7 @@ struct Wants {
 
 struct TicketView : Wants {
   std::uint64_t number = 0;                         // order of arrival
-  bool stopped = false;                             // does not go before me: it cannot, or has had its time (plan/grace.hpp)
+  bool stopped = false;                             // not before me: it cannot, or has had its time (plan/turn/grace.hpp)
   WallTime since{};
 };
 

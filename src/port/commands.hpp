@@ -1,5 +1,5 @@
 // Port: commands as processes: started, signalled, looked at, and one place to sleep until something happens to any of them. It
-// knows no time limit, no ladder and no patience: plan/ending.hpp does.
+// knows no time limit, no ladder and no patience: plan/job/ending.hpp does.
 #pragma once
 
 #include <sys/types.h>

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "host/claims/init.hpp"
 #include "host/gpu/file/search.hpp"
-#include "plan/select.hpp"
+#include "plan/place/select.hpp"
 #include "wire/config.hpp"
 #include "wire/site_file.hpp"
 

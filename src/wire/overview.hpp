@@ -1,7 +1,7 @@
 // Who has what, of what an observer has seen last: for commands and callers that show it.
 #pragma once
 
-#include "app/overview.hpp"
+#include "app/show/overview.hpp"
 #include "wire/wire.hpp"
 
 namespace thole::wire {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "app/task_lives.hpp"
-#include "app/runner.hpp"
+#include "app/queue/runner.hpp"
+#include "app/queue/task_lives.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
@@ -15,9 +15,9 @@
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
 #include "host/queue/local_door.hpp"
-#include "host/queue/task_commands.hpp"
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/queue/task_commands.hpp"
 #include "host/store/job_store.hpp"
 #include "host/surroundings/host_name.hpp"
 #include "wire/carry.hpp"

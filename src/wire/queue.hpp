@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "app/queue_ports.hpp"
+#include "app/queue/ports.hpp"
 #include "port/job_store.hpp"
 #include "port/queue_door.hpp"
 

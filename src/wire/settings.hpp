@@ -9,7 +9,7 @@
 
 #include "base/time.hpp"
 #include "model/request.hpp"
-#include "plan/select.hpp"
+#include "plan/place/select.hpp"
 
 namespace thole::wire {
 

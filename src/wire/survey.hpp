@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "app/doctor.hpp"
+#include "app/show/doctor.hpp"
 #include "model/surroundings.hpp"
 #include "wire/settings.hpp"
 

@@ -6,16 +6,16 @@
 #include <memory>
 #include <string>
 
-#include "app/acquire.hpp"
-#include "app/bind_rank.hpp"
-#include "app/observer.hpp"
-#include "app/run.hpp"
+#include "app/claim/acquire.hpp"
+#include "app/claim/bind_rank.hpp"
+#include "app/claim/observer.hpp"
+#include "app/claim/run.hpp"
 #include "base/shell_kind.hpp"
 #include "port/claim_control.hpp"
 #include "port/claim_store.hpp"
 #include "port/clock.hpp"
-#include "port/placeholder.hpp"
 #include "port/commands.hpp"
+#include "port/placeholder.hpp"
 #include "port/processes.hpp"
 #include "port/task_pool.hpp"
 #include "wire/places.hpp"

@@ -2,7 +2,7 @@
 #include "base/error.hpp"
 #include "fuzz.hpp"
 #include "model/json_plan.hpp"
-#include "plan/batch.hpp"
+#include "plan/bind/batch.hpp"
 
 using namespace thole;
 

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "fuzz.hpp"
 #include "host/gpu/file/machine_file.hpp"
-#include "plan/select.hpp"
+#include "plan/place/select.hpp"
 #include "test_folders.hpp"
 
 using namespace thole;

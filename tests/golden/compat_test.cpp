@@ -6,7 +6,7 @@
 #include <set>
 
 #include "model/json_plan.hpp"
-#include "plan/batch.hpp"
+#include "plan/bind/batch.hpp"
 #include "test_folders.hpp"
 
 namespace thole::test {

@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "model/json_plan.hpp"
-#include "plan/batch.hpp"
+#include "plan/bind/batch.hpp"
 #include "support/golden.hpp"
 #include "support/real_machines.hpp"
 #include "test_folders.hpp"

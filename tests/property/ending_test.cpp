@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "plan/ending.hpp"
+#include "plan/job/ending.hpp"
 
 namespace thole::plan {
 namespace {

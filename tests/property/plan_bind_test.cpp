@@ -9,8 +9,8 @@
 
 #include "base/text.hpp"
 #include "model/json.hpp"
-#include "plan/bind.hpp"
-#include "plan/bind_near.hpp"
+#include "plan/bind/bind.hpp"
+#include "plan/bind/near.hpp"
 #include "support/bound.hpp"
 #include "support/random_machine.hpp"
 #include "support/shipped_machines.hpp"

@@ -1,6 +1,6 @@
 // Several users' queues on one machine: each user's runner plans lanes (plan::plan_lanes), the lanes stand in the one claim
-// queue (plan::decide) and give their claim back after a task when another user waits for it, as app/lane.cpp does. Random
-// submissions and task ends; what is promised to people about order and turns is checked at every start.
+// queue (plan::decide) and give their claim back after a task when another user waits for it, as app/queue/lane.cpp does.
+// Random submissions and task ends; what is promised to people about order and turns is checked at every start.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "plan/lanes.hpp"
+#include "plan/job/lanes.hpp"
 #include "support/queues.hpp"
 
 namespace thole::test {

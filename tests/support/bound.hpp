@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/bind.hpp"
+#include "plan/bind/bind.hpp"
 
 namespace thole::test {
 

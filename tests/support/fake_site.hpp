@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "app/acquire.hpp"
+#include "app/claim/acquire.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 

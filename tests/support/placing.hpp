@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <set>
 
-#include "plan/links.hpp"
-#include "plan/place.hpp"
+#include "plan/place/links.hpp"
+#include "plan/place/place.hpp"
 #include "support/machines.hpp"
 
 namespace thole::test {

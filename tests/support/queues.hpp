@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "plan/turn.hpp"
+#include "plan/turn/turn.hpp"
 
 namespace thole::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "app/command_life.hpp"
+#include "app/claim/command_life.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "host/clock/system_clock.hpp"

@@ -32,8 +32,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/claims/store.hpp"
-#include "plan/turn.hpp"
 #include "load.hpp"
+#include "plan/turn/turn.hpp"
 #include "proof.hpp"
 
 namespace thole::torture {

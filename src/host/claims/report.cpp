@@ -272,7 +272,7 @@ Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks, Allowan
 
 // The mailboxes of those whose promises a changed end of these slots changes: of the waiters that want one of them the first
 // one that can act, and any stopped one before it. Whoever is woken and cannot start wakes every later one that can
-// (plan/turn.cpp), also those behind it for other slots. Who lives is asked by a try to share, as in wanted_by(): it harms
+// (plan/turn/turn.cpp), also those behind it for other slots. Who lives is asked by a try to share, as in wanted_by(): it harms
 // nobody's look, inside of alloc or not.
 std::vector<Fd> concerned(const ClaimDirectory& nodes, const model::SlotSet& slots) {
   std::vector<Fd> mailboxes;

@@ -5,7 +5,7 @@
 // limit. Files are cloned where the file system can. The copy is made under a name of its own and belongs to the job that uses
 // it, which a link beside the job's logs says. Its maker holds its lock until that link is there. So a copy with neither was
 // left by a maker who was killed: either before the job was stored, and nobody will use it, or just after. The store knows
-// which (app/abandoned_code.hpp).
+// which (app/queue/abandoned_code.hpp).
 #pragma once
 
 #include <cstdint>

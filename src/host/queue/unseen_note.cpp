@@ -150,7 +150,7 @@ bool is_seen_here(const UnseenNote& note, const port::UnseenRun& run) {
   return run.by != port::UnseenBy::user_namespace || own_user_namespace() != note.user_namespace;
 }
 
-// In a container what nobody knows to have been started there is not seen (app/orphans.hpp).
+// In a container what nobody knows to have been started there is not seen (app/queue/orphans.hpp).
 bool is_seen_here(const port::SeenPlace& place) {
   const bool elsewhere = place.pid_namespace == 0 && !place.boot.empty() && !known_boot().kernels_own;
   return is_reached_here(place.pid_namespace) && (!elsewhere || boot_here(place.boot) != model::Boot::untold);

@@ -86,7 +86,7 @@ CREATE TABLE begun(job INTEGER PRIMARY KEY, upto INTEGER NOT NULL, step INTEGER 
 ALTER TABLE queue ADD COLUMN boot TEXT;
 )";
 
-// The key of the marks of this queue's tasks (app/queue_ports.hpp).
+// The key of the marks of this queue's tasks (app/queue/ports.hpp).
 constexpr const char* version_3 = R"(
 ALTER TABLE queue ADD COLUMN secret BLOB;
 UPDATE queue SET secret = randomblob(16);

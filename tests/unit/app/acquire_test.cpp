@@ -1,4 +1,4 @@
-#include "app/acquire.hpp"
+#include "app/claim/acquire.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "app/capture.hpp"
+#include "app/show/capture.hpp"
 
 #include <gtest/gtest.h>
 

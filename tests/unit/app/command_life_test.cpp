@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/command_life.hpp"
+#include "app/claim/command_life.hpp"
 #include "support/fake_commands.hpp"
 
 namespace thole::test {

@@ -1,4 +1,4 @@
-#include "app/crash_rules.hpp"
+#include "app/queue/crash_rules.hpp"
 
 #include <gtest/gtest.h>
 

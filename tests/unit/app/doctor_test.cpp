@@ -1,4 +1,4 @@
-#include "app/doctor.hpp"
+#include "app/show/doctor.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // What `simulate --history` makes of a queue: over the real store, in a directory of the test's own.
 #include <gmock/gmock.h>
 
-#include "app/simulate.hpp"
+#include "app/simulate/simulate.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
 namespace thole::host {

@@ -1,5 +1,5 @@
 // The end of claims without a command, over a store in memory and a keeper that says that it let go.
-#include "app/holding.hpp"
+#include "app/claim/holding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "app/going_on.hpp"
-#include "app/job_actions.hpp"
-#include "app/job_list.hpp"
-#include "app/job_names.hpp"
+#include "app/queue/going_on.hpp"
+#include "app/queue/job_actions.hpp"
+#include "app/queue/job_list.hpp"
+#include "app/queue/job_names.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "support/said.hpp"

@@ -1,12 +1,12 @@
 // Naming jobs and listing them with their reasons: over the real store, in a directory of the test's own.
 #include <gmock/gmock.h>
 
-#include "app/abandoned_code.hpp"
-#include "app/job_actions.hpp"
-#include "app/job_list.hpp"
-#include "app/job_names.hpp"
-#include "app/put_off.hpp"
-#include "app/why_job.hpp"
+#include "app/queue/abandoned_code.hpp"
+#include "app/queue/job_actions.hpp"
+#include "app/queue/job_list.hpp"
+#include "app/queue/job_names.hpp"
+#include "app/queue/put_off.hpp"
+#include "app/queue/why_job.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "support/said.hpp"

@@ -1,4 +1,4 @@
-#include "app/joins.hpp"
+#include "app/show/joins.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a lane notes, in a file that takes nothing for a while.
-#include "app/lane_place.hpp"
+#include "app/queue/lane_place.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

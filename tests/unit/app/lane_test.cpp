@@ -1,10 +1,10 @@
 // A lane over the real store, with GPUs, processes and a runner that are only told of.
-#include "app/lane.hpp"
+#include "app/queue/lane.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "app/crash_rules.hpp"
+#include "app/queue/crash_rules.hpp"
 #include "host/store/sqlite.hpp"
 #include "support/fake_site.hpp"
 #include "unit/app/told_of_lanes.hpp"

@@ -1,5 +1,5 @@
 // Items of `map`: lists, lines as they arrive, texts that end with a zero byte.
-#include "app/map_items.hpp"
+#include "app/map/items.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What tasks of a lane of `map` leave behind, in the steps in which it is ended.
-#include "app/map_rest.hpp"
+#include "app/map/rest.hpp"
 
 #include <gtest/gtest.h>
 

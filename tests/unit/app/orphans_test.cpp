@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "app/orphans.hpp"
+#include "app/queue/orphans.hpp"
 #include "unit/app/told_of_lanes.hpp"
 
 namespace thole::host {

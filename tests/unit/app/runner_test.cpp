@@ -1,5 +1,5 @@
 // The runner over the real store, with lanes that are only told of.
-#include "app/runner.hpp"
+#include "app/queue/runner.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "app/lane.hpp"
+#include "app/queue/lane.hpp"
 #include "base/poke.hpp"
 #include "base/stream.hpp"
 #include "unit/app/told_of_lanes.hpp"

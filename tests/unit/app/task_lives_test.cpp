@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/task_lives.hpp"
+#include "app/queue/task_lives.hpp"
 #include "support/fake_commands.hpp"
 
 namespace thole::test {

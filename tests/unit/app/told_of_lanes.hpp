@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "app/queue_ports.hpp"
+#include "app/queue/ports.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "host/process/local_binder.hpp"

@@ -1,4 +1,4 @@
-#include "app/topo.hpp"
+#include "app/show/topo.hpp"
 
 #include <gtest/gtest.h>
 

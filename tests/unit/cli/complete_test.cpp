@@ -1,4 +1,4 @@
-#include "cli/complete.hpp"
+#include "cli/line/complete.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

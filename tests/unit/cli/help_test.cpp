@@ -1,4 +1,4 @@
-#include "cli/help.hpp"
+#include "cli/line/help.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

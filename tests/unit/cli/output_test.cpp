@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "cli/terminal.hpp"
+#include "cli/show/terminal.hpp"
 
 namespace thole::cli {
 namespace {

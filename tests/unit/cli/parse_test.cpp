@@ -1,4 +1,4 @@
-#include "cli/parse.hpp"
+#include "cli/line/parse.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/queue_words.hpp"
+#include "cli/line/queue_words.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Overviews made by hand, for tests of what status shows.
 #pragma once
 
-#include "app/overview.hpp"
+#include "app/show/overview.hpp"
 #include "base/text.hpp"
 
 namespace thole::test {

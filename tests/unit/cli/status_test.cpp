@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "app/overview_json.hpp"
+#include "app/show/overview_json.hpp"
 #include "base/text.hpp"
-#include "cli/render.hpp"
+#include "cli/show/render.hpp"
 #include "unit/cli/status_fixture.hpp"
 
 using namespace thole;

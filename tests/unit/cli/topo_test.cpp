@@ -1,11 +1,11 @@
-#include "cli/topo.hpp"
+#include "cli/show/topo.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/svg.hpp"
-#include "unit/cli/status_fixture.hpp"
+#include "cli/show/svg.hpp"
 #include "support/machines.hpp"
+#include "unit/cli/status_fixture.hpp"
 
 namespace thole::cli {
 namespace {

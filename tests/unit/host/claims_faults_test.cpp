@@ -371,7 +371,7 @@ TEST_F(Faults, AFullDiskCostsOrderAndSaysSo) {
     auto first = store->enter(mine), second = store->enter(mine);
     if (first->step(fifo_rule(mine)) || second->step(fifo_rule(mine))) return 2;
     held.reset();
-    first.reset();   // who does not come when it is his turn is passed by the rule of app (plan/grace.hpp), not here
+    first.reset();   // who does not come when it is his turn is passed by the rule of app (plan/turn/grace.hpp), not here
     second.reset();
     auto won = claim(*store, mine);
     if (!won) return 3;

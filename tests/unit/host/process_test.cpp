@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "app/command_life.hpp"
+#include "app/claim/command_life.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/stream.hpp"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/task_lives.hpp"
+#include "app/queue/task_lives.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/clock/system_clock.hpp"

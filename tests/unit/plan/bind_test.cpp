@@ -1,4 +1,4 @@
-#include "plan/bind.hpp"
+#include "plan/bind/bind.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

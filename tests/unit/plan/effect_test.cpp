@@ -1,5 +1,5 @@
 // What of a plan is asked of the kernel and the environment, and how the kernel's answer is told.
-#include "plan/effect.hpp"
+#include "plan/bind/effect.hpp"
 
 #include <gtest/gtest.h>
 

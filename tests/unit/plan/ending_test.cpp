@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "plan/ending.hpp"
+#include "plan/job/ending.hpp"
 
 namespace thole::plan {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/environment.hpp"
+#include "plan/environment/environment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/free.hpp"
+#include "plan/place/free.hpp"
 
 #include <gtest/gtest.h>
 

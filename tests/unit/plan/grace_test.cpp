@@ -1,4 +1,4 @@
-#include "plan/grace.hpp"
+#include "plan/turn/grace.hpp"
 
 #include <gtest/gtest.h>
 

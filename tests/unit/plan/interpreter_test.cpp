@@ -1,4 +1,4 @@
-#include "plan/interpreter.hpp"
+#include "plan/job/interpreter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/lanes.hpp"
+#include "plan/job/lanes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which rank a launcher's variables say, and the GPUs of each rank.
-#include "plan/local_rank.hpp"
+#include "plan/bind/rank.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "plan/halt.hpp"
-#include "plan/job_log.hpp"
-#include "plan/map_template.hpp"
+#include "plan/job/halt.hpp"
+#include "plan/job/job_log.hpp"
+#include "plan/job/map_template.hpp"
 
 namespace thole::test {
 namespace {

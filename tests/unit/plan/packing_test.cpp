@@ -1,4 +1,4 @@
-#include "plan/packing.hpp"
+#include "plan/place/packing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/place.hpp"
+#include "plan/place/place.hpp"
 
 #include <gtest/gtest.h>
 

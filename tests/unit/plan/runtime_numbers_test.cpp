@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/unit.hpp"
-#include "plan/environment.hpp"
+#include "plan/environment/environment.hpp"
 
 namespace thole::plan {
 namespace {

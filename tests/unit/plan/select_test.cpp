@@ -1,4 +1,4 @@
-#include "plan/select.hpp"
+#include "plan/place/select.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/simulate.hpp"
+#include "plan/simulate/simulate.hpp"
 
 #include <gtest/gtest.h>
 

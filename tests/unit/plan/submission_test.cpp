@@ -1,9 +1,9 @@
-#include "plan/submission.hpp"
+#include "plan/job/submission.hpp"
 
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "plan/directives.hpp"
+#include "plan/job/directives.hpp"
 #include "support/machines.hpp"
 
 namespace thole::test {

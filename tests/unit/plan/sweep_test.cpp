@@ -1,11 +1,11 @@
-#include "plan/sweep.hpp"
+#include "plan/job/sweep.hpp"
 
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "plan/sweep_items.hpp"
-#include "plan/sweep_template.hpp"
+#include "plan/job/items.hpp"
+#include "plan/job/sweep_template.hpp"
 #include "support/said.hpp"
 
 namespace thole::test {

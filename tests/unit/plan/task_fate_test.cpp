@@ -1,4 +1,4 @@
-#include "plan/task_fate.hpp"
+#include "plan/job/fate.hpp"
 
 #include <gtest/gtest.h>
 

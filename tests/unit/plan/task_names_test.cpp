@@ -1,4 +1,4 @@
-#include "plan/task_names.hpp"
+#include "plan/job/names.hpp"
 
 #include <gtest/gtest.h>
 

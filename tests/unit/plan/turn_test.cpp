@@ -1,8 +1,8 @@
-#include "plan/turn.hpp"
+#include "plan/turn/turn.hpp"
 
 #include <gtest/gtest.h>
 
-#include "plan/line.hpp"
+#include "plan/turn/line.hpp"
 #include "support/queues.hpp"
 
 namespace thole::test {

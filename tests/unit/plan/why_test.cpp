@@ -1,4 +1,4 @@
-#include "plan/why.hpp"
+#include "plan/place/why.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,490 @@
+// How this works. One look at the machine gives the units a request could ever use. The claim store then shows the queue to
+// plan::decide, through a rule made here that knows what the look saw. After a Take the units are looked at once
+// more, now that nobody else can claim them, and they only: a process of the last owner still tearing down is waited for, a
+// stranger's means give back, keep the place in line and say so. Between steps everything sleeps in the store.
+//
+// A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
+#include "app/claim/acquire.hpp"
+
+#include <poll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "app/claim/choice.hpp"
+#include "app/claim/inside_another.hpp"
+#include "app/claim/locks_around.hpp"
+#include "app/claim/outer_claim.hpp"
+#include "app/claim/selection.hpp"
+#include "base/refusal.hpp"
+#include "base/text.hpp"
+#include "plan/place/free.hpp"
+#include "plan/place/place.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
+constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
+constexpr Millis settling{200};           // news of a wait that are over by then are not told
+constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
+constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
+
+// What has to be known of the GPUs to decide about this request.
+port::Question question_for(const model::Request& request) {
+  const bool by_load = request.beside != model::Beside::none || request.pick == model::Pick::load;
+  return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
+}
+
+// Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take places.
+bool reuses(const OuterClaim* around, const model::Request& request) {
+  return around && request.gpus == around->keys.size() && !request.share;
+}
+
+// Those of a selection that can be claimed, in order; refuses at once what sickness makes impossible, naming the sick.
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  std::vector<std::size_t> eligible = std::move(selection.units);
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
+  std::size_t healthy = 0;
+  for (std::size_t unit : eligible) {
+    const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
+    const auto ill = plan::illness(gpu, request);
+    if (!ill || (request.trust_claims && ill->standing != plan::Standing::sick)) {
+      ++healthy;
+      continue;
+    }
+    const std::string why = gpu.health == model::Health::ok
+                                ? ill->why
+                                : fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
+                                              printable(gpu.health_reason, 200));
+    const auto same = std::ranges::find(reasons, why, &decltype(reasons)::value_type::first);
+    if (same != reasons.end()) same->second.push_back(units[unit].label);
+    else reasons.push_back({why, {units[unit].label}});
+  }
+  std::string sick;
+  for (const auto& [why, labels] : reasons)
+    sick += fmt::format("\n  GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), why);
+  if (healthy < request.gpus)
+    throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
+                                                                  request.describe(), healthy, eligible.size(), sick))
+                            .hint("thole doctor"));
+  std::sort(eligible.begin(), eligible.end());
+  return eligible;
+}
+
+// The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
+std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection) {
+  if (request.trust_claims) return "";
+  std::size_t healthy = 0;
+  std::vector<std::string> late;
+  for (std::size_t unit : selection.units) {
+    const model::Gpu& gpu = site.observer.units()[unit].gpu_of(site.observer.snapshot().machine);
+    if (gpu.health == model::Health::ok) ++healthy;
+    else if (gpu.health == model::Health::hung) late.push_back(site.observer.units()[unit].label);
+  }
+  const bool enough = healthy >= selection.count, would_be = healthy + late.size() >= selection.count;
+  return !enough && would_be ? fmt::format("GPU{} {}", late.size() == 1 ? "" : "s", join(late, ", ")) : "";
+}
+
+// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
+model::Request settled(model::Request request, const plan::Selection& selection) {
+  request.gpus = selection.count;
+  return request;
+}
+
+std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units) {
+  std::vector<std::string> keys;
+  for (std::size_t unit : units) keys.push_back(site.observer.units()[unit].key);
+  return keys;
+}
+
+port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
+                      const std::vector<std::size_t>& eligible) {
+  port::Entry entry;
+  entry.id = options.id.empty() ? fresh_claim_id() : options.id;
+  entry.eligible = keys_of(site, eligible);
+  entry.count = request.gpus;
+  entry.shared = request.share;
+  entry.share_with_any = request.share_with == model::ShareWith::any;
+  entry.trust_claims = request.trust_claims;
+  entry.memory_mib = request.share ? request.memory_mib.value_or(0) : 0;
+  entry.time = request.time;
+  entry.leave = request.leave;
+  entry.command = options.command;
+  entry.needs_note = !options.keeps_around;
+  entry.cancel = options.cancel;
+  entry.caution = options.caution;
+  return entry;
+}
+
+[[noreturn]] void interrupted() { throw Error(ErrorCode::interrupted, "the wait was interrupted"); }
+
+// True when one of the descriptors is readable or hung up within the time.
+bool any_ready(const std::vector<int>& fds, Millis wait) {
+  std::vector<pollfd> polls;
+  for (int fd : fds) polls.push_back({fd, POLLIN, 0});
+  const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(wait.count()));
+  return ready > 0;
+}
+
+// Waits until one of the strangers ends or the bound passes; the caller's cancel ends it by Error.
+void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& cancel, Millis bound) {
+  std::vector<Fd> ends;
+  std::vector<int> fds = cancel;
+  for (pid_t pid : strangers)
+    if (Fd end = open_pidfd(pid)) { fds.push_back(end.get()); ends.push_back(std::move(end)); }
+  if (any_ready(fds, bound) && !cancel.empty() && any_ready(cancel, Millis{0})) interrupted();
+}
+
+// Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
+plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
+                               const OuterClaim* within, std::optional<SteadyTime> deadline) {
+  const bool may_wait = options.awaits_driver && request.wait != Seconds{0};
+  bool said = false;
+  for (Millis pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
+    plan::Selection selection = select(site, request, within);
+    const std::string late = may_wait ? late_ones(site, request, selection) : "";
+    const SteadyTime now = site.clock.steady();
+    if (late.empty() || (deadline && now >= *deadline)) return selection;
+    if (!std::exchange(said, true) && options.caution)
+      options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", late));
+    if (deadline) pause = std::min(pause, std::chrono::ceil<Millis>(*deadline - now));
+    if (any_ready(options.cancel, pause)) interrupted();
+    site.observer.look(site.patience, question_for(request));
+  }
+}
+
+// One acquisition from a given store: the loop of step, check and sleep.
+class Acquisition {
+ public:
+  Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
+              const OuterClaim* within, plan::Selection selection, std::optional<SteadyTime> deadline)
+      : site_(site), store_(store), request_(request), options_(options), within_(within),
+        choice_(site, request, in_use(within, request)), deadline_(deadline) {
+    choice_.set_eligible(eligible_units(site, request, std::move(selection)));
+    place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
+  }
+
+  Acquired finish() {
+    bool looked_again = false, told = false, due = false;
+    unsigned tries_without_order = 0;
+    for (;;) {
+      std::optional<port::Claim> claim = step();
+      if (claim) {
+        place_->pass_on();
+        auto alone = options_.alone ? options_.alone() : nullptr;
+        if (auto trouble = still_used(told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
+        else if (options_.caution) options_.caution(trouble);
+        claim.reset();                          // give back; the place in line is kept
+        select_again();
+        continue;
+      }
+      const model::Decision& decision = place_->decision();
+      if (const auto* refuse = std::get_if<model::Refuse>(&decision)) throw_refusal(refuse->usage, refuse->why);
+      const auto& wait = std::get<model::Wait>(decision);
+      if (wait.observe.any() && !looked_again) {  // what was seen may be an owner's who has left since
+        looked_again = true;
+        look();
+        continue;
+      }
+      if (!within_ && !told) refuse_to_wait_for_oneself(site_, request_, choice_.eligible());
+      const bool waits = request_.wait != Seconds{0};
+      if (!told && waits) refuse_to_wait_for_own(site_, store_, request_, choice_.eligible(), options_.own);
+      if (std::exchange(told, true) && waits && !std::exchange(due, false)) {
+        const Woken settled = sleep(wait, site_.clock.steady() + settling);
+        due = settled == Woken::by_clock;         // a look that is due is made before anything is told, and then it is told
+        if (settled != Woken::by_deadline) continue;
+      }
+      if (options_.waiting) options_.waiting({site_, wait, site_.observer.snapshot(), site_.observer.units()});
+      if (!waits) {
+        if (choice_.ordered() || ++tries_without_order >= most_tries) give_up();
+        rest(wait.look_again.value_or(Millis{0}));   // what kept a unit from us may have been another's look at it
+        continue;
+      }
+      if (sleep(wait, deadline_) == Woken::by_deadline) give_up();
+    }
+  }
+
+ private:
+  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept.
+  std::optional<port::Claim> step() {
+    for (;;) {
+      bool stopped = false;
+      std::optional<port::Claim> claim = try_step(stopped);
+      if (!stopped) return claim;
+      place_->pass_on();
+      while (options_.stands_still()) {
+        if (deadline_ && site_.clock.steady() >= *deadline_) give_up();
+        rest(standing_still);
+      }
+    }
+  }
+
+  std::optional<port::Claim> try_step(bool& stopped) {
+    for (;;) try {
+        return place_->step([&](const auto& queue, auto mine, auto now) -> model::Decision {
+          stopped = options_.stands_still && options_.stands_still();
+          return stopped ? model::Refuse{} : choice_(queue, mine, now);
+        });
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
+      }
+  }
+
+  // A unit that cannot be claimed keeps nobody from the others, if they are enough.
+  bool goes_on_without(const std::vector<port::OutOfReach>& out_of_reach) {
+    const std::size_t known = out_of_reach_.size();
+    for (const port::OutOfReach& unit : out_of_reach) out_of_reach_.insert(unit.key);
+    const std::vector<std::size_t> left = reached(choice_.eligible());
+    if (out_of_reach_.size() == known || left.size() < std::size_t{request_.gpus} + request_.leave) return false;
+    want(left);
+    return true;
+  }
+
+  std::vector<std::size_t> reached(std::vector<std::size_t> units) const {
+    std::erase_if(units, [this](std::size_t unit) { return out_of_reach_.contains(site_.observer.units()[unit].key); });
+    return units;
+  }
+
+  // The rule and the place in line must agree on what would do.
+  void want(std::vector<std::size_t> units) {
+    choice_.set_eligible(std::move(units));
+    place_->want(keys_of(site_, choice_.eligible()));
+  }
+
+  void look() {
+    look_at_units();
+    select_again();
+  }
+
+  // At those units' GPUs; at all of them when none are named.
+  void look_at_units(const std::vector<std::size_t>& units = {}) {
+    port::Question question = question_for(request_);
+    for (std::size_t unit : units)
+      question.only.push_back(site_.observer.units()[unit].gpu_of(site_.observer.snapshot().machine).key());
+    site_.observer.look(site_.patience, question);
+    choice_.look_again();
+  }
+
+  // A unit may become readable while we wait.
+  void select_again() {
+    plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
+    choice_.look_again();
+    want(reached(eligible_units(site_, request_, std::move(selection))));
+  }
+
+  void rest(Millis pause) {
+    if (any_ready(options_.cancel, pause)) interrupted();
+  }
+
+  enum class Woken { by_something, by_clock, by_deadline };
+
+  // Sleeps until something happens. Looks at what only the driver can see.
+  Woken sleep(const model::Wait& wait, std::optional<SteadyTime> until) {
+    if (until && deadline_) until = std::min(*until, *deadline_);
+    std::vector<Fd> ends;
+    std::vector<int> also = options_.cancel;
+    if (!wait.behind)
+      for (pid_t pid : choice_.strangers(wait.observe))
+        if (Fd end = open_pidfd(pid)) { also.push_back(end.get()); ends.push_back(std::move(end)); }
+    const bool head_observes = !wait.behind && wait.observe.any();
+    switch (place_->sleep(also, until)) {
+      case port::Wake::deadline: return Woken::by_deadline;
+      case port::Wake::other_fd:
+        if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) interrupted();
+        look();                                 // a stranger has ended
+        break;
+      case port::Wake::again:
+        if (head_observes) look();
+        return Woken::by_clock;
+      case port::Wake::turn:
+      case port::Wake::release:
+      case port::Wake::nudge: break;
+    }
+    return Woken::by_something;
+  }
+
+  // After the lock: "" when the units are ours to use, else what keeps them. Who trusts claims asks once more only whether
+  // they have become sick while he waited.
+  std::string still_used(bool waited) {
+    if (request_.trust_claims && !waited) return {};
+    const SteadyTime bound = site_.clock.steady() + teardown_bound;
+    choice_.trust_next_look();
+    for (;;) {
+      look_at_units(choice_.chosen());
+      std::string trouble;
+      std::vector<pid_t> strangers;
+      for (std::size_t unit : choice_.chosen()) {
+        const plan::Verdict& verdict = choice_.verdict(unit);
+        if (verdict.standing == plan::Standing::free) continue;
+        if (choice_.has_sharers(unit) && verdict.standing != plan::Standing::sick) continue;
+        trouble = fmt::format("GPU {} was given back: {}", site_.observer.units()[unit].label, verdict.why);
+        strangers.insert(strangers.end(), verdict.wait_for.begin(), verdict.wait_for.end());
+      }
+      if (trouble.empty()) return {};
+      const auto left = std::chrono::duration_cast<Millis>(bound - site_.clock.steady());
+      if (left <= Millis{0} || strangers.empty()) return trouble;
+      wait_for_end(strangers, options_.cancel, std::min(left, Millis{200}));
+    }
+  }
+
+  Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
+    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone), nullptr,
+            std::nullopt};
+  }
+
+  // The caller has been told where it stood (options.waiting) and can say why.
+  [[noreturn]] void give_up() {
+    if (request_.wait == Seconds{0}) throw Error(ErrorCode::busy, request_.describe() + ": not free now");
+    throw Error(ErrorCode::timed_out,
+                fmt::format("{}: not free after {}", request_.describe(), format_duration(*request_.wait)));
+  }
+
+  Site& site_;
+  port::ClaimStore& store_;
+  const model::Request& request_;
+  const AcquireOptions& options_;
+  const OuterClaim* within_;
+  Choice choice_;
+  std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
+  std::optional<SteadyTime> deadline_;
+  std::unique_ptr<port::Place> place_;
+};
+
+// Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
+std::vector<std::size_t> numbered(const Site& site, const model::Request& request, bool inside,
+                                  std::vector<std::size_t> chosen) {
+  if (chosen.size() < 2 || (request.order.empty() && !inside)) return chosen;
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
+  if (request.order.empty()) {
+    const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment).order;
+    for (std::size_t i = 0; i < around.size(); ++i) place[around[i]] = i;
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });
+  return chosen;
+}
+
+// The whole of the outer claim, without a lock of our own: its holder holds.
+Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
+  Acquired whole;
+  whole.claim.id = outer.id;
+  whole.claim.keys = outer.keys;
+  whole.units = site.observer.units();
+  whole.chosen = eligible_units(site, request, std::move(selection));
+  whole.explain = fmt::format("all of claim {}, which this runs inside", outer.id);
+  whole.reused = true;
+  return whole;
+}
+
+}  // namespace
+
+Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
+  const std::optional<SteadyTime> deadline =
+      asked.wait ? std::optional<SteadyTime>(site.clock.steady() + *asked.wait) : std::nullopt;
+  site.observer.look(site.patience, question_for(asked));
+  if (options.looked) options.looked(site.observer.snapshot());
+  if (asked.gpus == 0) {
+    Acquired none;
+    none.claim.id = options.id.empty() ? fresh_claim_id() : options.id;
+    none.units = site.observer.units();
+    return none;
+  }
+  std::vector<OuterClaim> around = claims_around(site.store, site.environment);
+  OuterClaim* outer = around.empty() ? nullptr : &around.front();
+  plan::Selection selection = select_in_time(site, asked, options, outer, deadline);
+  model::Request request = settled(asked, selection);
+  if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
+  Acquired acquired;
+  if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection), deadline).finish();
+  else if (reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
+  else acquired = Acquisition(site, *outer->store, request, options, outer, std::move(selection), deadline).finish();
+  acquired.chosen = numbered(site, request, outer != nullptr, std::move(acquired.chosen));
+  if (!outer) return acquired;
+  acquired.share_mib = outer->share_mib;
+  // Not while waiting: that keeps nobody's units.
+  const auto caution = [&](const std::string& text) {
+    acquired.cautions.push_back(text);
+    if (options.caution) options.caution(text);
+  };
+  if (options.keeps_around) acquired.around = locks_around(site, around, caution);
+  if (acquired.reused) return acquired;
+  acquired.claim.id = outer->id + "/" + acquired.claim.id;
+  acquired.inner_store = std::move(outer->store);
+  return acquired;
+}
+
+Preview preview(Site& site, const model::Request& asked) {
+  site.observer.look(site.patience);
+  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
+  const plan::Selection selection = select(site, asked, outer ? &*outer : nullptr);
+  const model::Request request = settled(asked, selection);
+  Preview seen;
+  seen.units = site.observer.units();
+  if (outer) seen.share_mib = outer->share_mib;
+  Choice choice(site, request, in_use(outer ? &*outer : nullptr, request));
+  choice.set_eligible(eligible_units(site, request, selection));
+  if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
+  if (outer && reuses(&*outer, request)) {
+    Acquired whole = reuse(site, request, *outer, selection);
+    seen.decision = model::Take{};
+    seen.chosen = numbered(site, request, true, std::move(whole.chosen));
+    seen.explain = whole.explain;
+    return seen;
+  }
+  // A rule that decides and then refuses leaves no trace in the queue.
+  port::ClaimStore& store = outer ? *outer->store : site.store;
+  port::Entry entry = entry_for(site, request, {}, choice.eligible());
+  entry.only_looks = true;
+  auto place = store.enter(std::move(entry));
+  (void)place->step([&](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) -> model::Decision {
+    seen.decision = choice(queue, mine, now);
+    return model::Refuse{false, "only looking"};
+  });
+  const bool waits = std::holds_alternative<model::Wait>(seen.decision);
+  if (waits && !outer) refuse_to_wait_for_oneself(site, request, choice.eligible());
+  if (std::holds_alternative<model::Take>(seen.decision)) {
+    seen.chosen = numbered(site, request, outer.has_value(), choice.chosen());
+    seen.explain = choice.explain();
+  } else if (auto free = choice.if_all_were_free()) {
+    seen.chosen = numbered(site, request, outer.has_value(), std::move(free->units));
+    seen.explain = std::move(free->explain);
+  }
+  return seen;
+}
+
+std::vector<std::string> usable_keys(const Site& site, const model::Request& request) {
+  std::vector<std::string> keys;
+  for (std::size_t unit : select(site, request, nullptr).units) keys.push_back(site.observer.units()[unit].key);
+  return keys;
+}
+
+plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
+  const model::Snapshot& snapshot = site.observer.snapshot();
+  // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
+  const auto& gpus = snapshot.machine.gpus;
+  const bool certain = std::all_of(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) {
+    return gpu.health == model::Health::ok && !gpu.mig_mode && gpu.mig.empty();
+  });
+  model::Request told = request;
+  if (acquired.share_mib) {                  // who claims within a share without a figure has all of it
+    told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
+    told.share = true;
+  }
+  return plan::environment(acquired.chosen, acquired.units, snapshot, told, ids, certain, acquired.claim.id);
+}
+
+std::string fresh_claim_id() {
+  std::uint64_t bits = 0;
+  while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {}
+  return fmt::format("{:016x}", bits);
+}
+
+}  // namespace thole::app

@@ -1,0 +1,139 @@
+#include "app/claim/choice.hpp"
+
+#include <algorithm>
+
+namespace thole::app {
+
+Choice::Choice(const Site& site, const model::Request& request, InUse around)
+    : site_(site), request_(request), around_(around) {
+  look_again();
+}
+
+void Choice::look_again() {
+  const auto& snapshot = site_.observer.snapshot();
+  verdicts_.clear();
+  for (const model::Unit& unit : site_.observer.units())
+    verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
+}
+
+void Choice::trust_next_look() {
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (unit_of_[slot] && std::find(chosen_.begin(), chosen_.end(), *unit_of_[slot]) != chosen_.end()) was_claimed_.reset(slot);
+}
+
+bool Choice::has_sharers(std::size_t unit) const { return std::binary_search(beside_.begin(), beside_.end(), unit); }
+
+std::vector<pid_t> Choice::strangers(const model::SlotSet& slots) const {
+  std::vector<pid_t> pids;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (slots.test(slot) && unit_of_[slot])
+      pids.insert(pids.end(), verdicts_[*unit_of_[slot]].wait_for.begin(), verdicts_[*unit_of_[slot]].wait_for.end());
+  return pids;
+}
+
+model::Decision Choice::operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+  map_slots(queue);
+  fill_states(queue);
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
+    if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
+  ordered_ = queue.ordered;
+  return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
+    return plan::decide(shown, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
+  });
+}
+
+std::optional<plan::Placement> Choice::if_all_were_free() const {
+  std::vector<plan::Candidate> candidates;
+  for (const std::size_t unit : eligible_)
+    if (verdicts_[unit].standing != plan::Standing::sick) candidates.push_back({unit, verdicts_[unit].last_resort});
+  return plan::place(request_, site_.observer.snapshot(), site_.observer.units(), candidates);
+}
+
+std::string Choice::my_user() const {
+  return request_.beside == model::Beside::mine ? site_.user_name(site_.uid) : std::string();
+}
+
+plan::Wants Choice::wants() const {
+  plan::Wants wants;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
+    if (unit_of_[slot] && std::binary_search(eligible_.begin(), eligible_.end(), *unit_of_[slot])) wants.eligible.set(slot);
+  wants.count = request_.gpus;
+  wants.uid = site_.uid;
+  wants.shared = request_.share;
+  wants.share_with_any = request_.share_with == model::ShareWith::any;
+  wants.trust_claims = request_.trust_claims;
+  wants.memory_mib = request_.share ? request_.memory_mib.value_or(0) : 0;
+  wants.time = request_.time;
+  wants.leave = request_.leave;
+  return wants;
+}
+
+void Choice::map_slots(const model::QueueView& queue) {
+  const auto& units = site_.observer.units();
+  unit_of_.assign(queue.slots.size(), std::nullopt);
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
+    const auto unit = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.key == queue.slots[slot].key; });
+    if (unit != units.end()) unit_of_[slot] = static_cast<std::size_t>(unit - units.begin());
+  }
+}
+
+void Choice::fill_states(const model::QueueView& queue) {
+  const auto& units = site_.observer.units();
+  const auto& machine = site_.observer.snapshot().machine;
+  states_.assign(queue.slots.size(), plan::SlotState{});
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
+    if (!unit_of_[slot]) continue;
+    const model::Unit& unit = units[*unit_of_[slot]];
+    plan::SlotState& state = states_[slot];
+    const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
+    const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
+    state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
+    state.sick = seen.standing == plan::Standing::sick;
+    state.memory_mib = unit.memory_mib_of(machine).value_or(0);
+    // The context that the claim around has paid for is there for the first within.
+    if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
+    if (request_.share && !around_.by_us) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
+  }
+}
+
+// Memory in use on a shared unit that does not belong to its sharers, told apart by user.
+std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const {
+  if (slot.holders.empty()) return seen.unclaimed_mib;
+  const auto& use = unit.use_of(site_.observer.snapshot().machine);
+  if (!use.processes.known()) return 0;
+  std::vector<pid_t> own;
+  for (const model::GpuProcess& process : *use.processes)
+    if (std::any_of(slot.holders.begin(), slot.holders.end(),
+                    [&](const model::SlotHolder& holder) { return site_.user_name(holder.uid) == process.user; }))
+      own.push_back(process.pid);
+  return plan::judge(unit, site_.observer.snapshot(), request_, site_.policy, own, my_user()).unclaimed_mib;
+}
+
+std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
+  std::vector<plan::Candidate> candidates;
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
+    if (!unit_of_[slot]) continue;
+    const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && states_[slot].usable;
+    if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
+  }
+  model::Request request = request_;
+  // Who may be choosing the first ones at this moment cannot be waited for without end: from the other end it is less likely
+  // that both take the same. A sharer goes where sharers are; what the request says of the choice is not touched.
+  if (queue.neighbours_choose && !request.share && request.pick == model::Pick::pack && request.order.empty())
+    request.pick = model::Pick::last;
+  auto placement = plan::place(request, site_.observer.snapshot(), site_.observer.units(), candidates);
+  if (!placement) return std::nullopt;
+  std::vector<unsigned> slots;
+  beside_.clear();
+  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
+    if (!unit_of_[slot] || !std::binary_search(placement->units.begin(), placement->units.end(), *unit_of_[slot])) continue;
+    slots.push_back(static_cast<unsigned>(slot));
+    if (around_.by_us || !queue.slots[slot].holders.empty()) beside_.push_back(*unit_of_[slot]);
+  }
+  std::sort(beside_.begin(), beside_.end());
+  chosen_ = placement->units;
+  explain_ = placement->explain;
+  return slots;
+}
+
+}  // namespace thole::app

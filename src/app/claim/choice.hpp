@@ -1,0 +1,71 @@
+// The rule an acquisition shows to the claim store: one request bound to what was seen of the machine.
+//
+// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge). A claimed one is judged by
+// its health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look
+// under our own lock tells (trust_next_look): what the last look saw there may have been its owner's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/claim/acquire.hpp"
+#include "app/claim/selection.hpp"
+#include "plan/place/free.hpp"
+#include "plan/place/place.hpp"
+#include "plan/turn/grace.hpp"
+#include "plan/turn/turn.hpp"
+
+namespace thole::app {
+
+class Choice {
+ public:
+  Choice(const Site& site, const model::Request& request, InUse around = {});
+
+  void look_again();                            // recomputes the verdicts after observer.look()
+  void trust_next_look();                       // the chosen units are locked by us now
+  void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
+
+  bool ordered() const { return ordered_; }                                 // was the line to be seen?
+  const std::vector<std::size_t>& eligible() const { return eligible_; }
+  const std::vector<std::size_t>& chosen() const { return chosen_; }        // units of the last Take
+  const std::string& explain() const { return explain_; }                   // why these
+  const plan::Verdict& verdict(std::size_t unit) const { return verdicts_[unit]; }
+
+  // A chosen unit that had other sharers: the budgets admitted us, the use that is seen there is theirs.
+  bool has_sharers(std::size_t unit) const;
+
+  // Processes without a claim on these slots whose end could free them.
+  std::vector<pid_t> strangers(const model::SlotSet& slots) const;
+
+  // What would be chosen if nobody had any of the healthy ones that would do.
+  std::optional<plan::Placement> if_all_were_free() const;
+
+  // The rule.
+  model::Decision operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now);
+
+ private:
+  std::string my_user() const;
+  plan::Wants wants() const;
+  void map_slots(const model::QueueView& queue);
+  void fill_states(const model::QueueView& queue);
+  std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
+  std::optional<std::vector<unsigned>> choose(const model::QueueView& queue, const model::SlotSet& free);
+
+  const Site& site_;
+  const model::Request& request_;
+  const InUse around_;
+  std::vector<plan::Verdict> verdicts_;                  // by unit
+  std::vector<std::size_t> eligible_;                    // units, ascending
+  std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen
+  std::vector<plan::SlotState> states_;                  // by slot
+  model::SlotSet was_claimed_;                           // slots seen claimed, and not looked at since under our own lock
+  std::vector<std::size_t> chosen_;
+  std::vector<std::size_t> beside_;                      // units with holders when we chose, ascending
+  std::string explain_;
+  bool ordered_ = true;
+  plan::Grace grace_;                                    // with those before me
+};
+
+}  // namespace thole::app

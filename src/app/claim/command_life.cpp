@@ -1,0 +1,117 @@
+#include "app/claim/command_life.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include "app/queue/task_text.hpp"
+
+namespace thole::app {
+
+using model::Left;
+using plan::Phase;
+using plan::Rung;
+using plan::Why;
+
+namespace {
+
+bool is_interrupt(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+
+}  // namespace
+
+void put_why(port::Ended& how, plan::Why why) {
+  how.time_limit = why == Why::time_limit;
+  how.released = why == Why::released;
+}
+
+pid_t CommandLife::begin(const port::ProcessSpec& spec) {
+  const pid_t pid = commands_.start(bay_, spec);
+  life_ = plan::born(manner_, clock_.steady());
+  ended_ = {};
+  return pid;
+}
+
+void CommandLife::tell(const plan::Event& event) {
+  const Phase before = life_.phase;
+  plan::Do act = plan::after(life_, manner_, event, clock_.steady());
+  for (;;) {
+    if (act.name) name();
+    if (act.send) {
+      const std::vector<std::string> others = commands_.send(bay_, act.send->signal, act.send->to);
+      if (!others.empty() && events_.out_of_reach) events_.out_of_reach(others);
+    }
+    if (act.send || act.name) say_step(before);
+    if (!act.look) break;
+    const port::Rest rest = commands_.look(bay_, port::Names::no);
+    act = plan::after(life_, manner_, plan::Looked{rest.left, rest.still}, clock_.steady());
+  }
+  if (is_over() && before != Phase::over) finish();
+}
+
+void CommandLife::heard(const port::CommandEvent& event) {
+  if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
+  if (const auto* signal = std::get_if<port::Signalled>(&event)) {
+    const bool hang_up = signal->number == SIGHUP && life_.phase == Phase::lingering;   // it stays when its terminal goes
+    if (is_interrupt(signal->number) && !hang_up) tell(plan::Hurried{});
+    return;
+  }
+  if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
+  const auto* end = std::get_if<port::CommandEnded>(&event);
+  if (!end || end->bay != bay_) return;
+  ended_.exit_code = end->exit_code;
+  ended_.signal = end->signal;
+  ended_.core = end->core;
+  peak_memory_kib_ = end->peak_memory_kib;
+  why_it_ended_ = life_.why;
+  put_why(ended_, why_it_ended_);
+  tell(plan::Ended{end->alone});
+}
+
+void CommandLife::passed() {
+  if (const auto when = deadline(); when && *when <= clock_.steady()) tell(plan::Passed{});
+}
+
+void CommandLife::name() {
+  const port::Rest rest = commands_.look(bay_, port::Names::yes);
+  if (rest.left == Left::unseen) {
+    if (events_.unseen) events_.unseen();
+    return;
+  }
+  if (!rest.who.empty()) first_left_ = rest.who.front();
+  for (const port::Member& member : rest.who) ended_.left_behind.push_back(member.words);
+  if (rest.who.empty() && rest.left != Left::nothing) ended_.left_behind.emplace_back(nobody_read);
+  if (events_.left_behind && !ended_.left_behind.empty()) events_.left_behind(ended_.left_behind);
+}
+
+// To those who wait for its end: for whom, and when it gets KILL.
+void CommandLife::say_step(Phase before) {
+  if (!events_.ending) return;
+  const SteadyTime now = clock_.steady();
+  if (life_.phase == Phase::running && life_.rung != Rung::none) {
+    const port::Rest its = commands_.look(bay_, port::Names::yes);
+    const int rungs_to_kill = static_cast<int>(Rung::kill) - static_cast<int>(life_.rung);
+    if (!its.who.empty()) events_.ending({its.who.front().pid, its.who.front().name, now + manner_.patience * rungs_to_kill});
+  } else if (first_left_ && life_.phase == Phase::lingering) {
+    events_.ending({first_left_->pid, first_left_->name, std::nullopt});
+  } else if (first_left_ && life_.phase == Phase::ending && before != Phase::ending) {
+    events_.ending({first_left_->pid, first_left_->name, life_.rung == Rung::kill ? now : now + manner_.patience});
+  }
+}
+
+void CommandLife::finish() {
+  if (events_.spared)
+    if (const auto spared = commands_.look(bay_, port::Names::yes).spared; !spared.empty()) events_.spared(spared);
+  commands_.let_go(bay_);
+}
+
+port::Ended live(port::Commands& commands, const port::Clock& clock, const port::ProcessSpec& spec, const plan::Manner& manner,
+                 LifeEvents events) {
+  CommandLife life(commands, clock, 0, manner, std::move(events));
+  life.begin(spec);
+  while (!life.is_over()) {
+    for (const port::CommandEvent& event : commands.wait(life.deadline())) life.heard(event);
+    life.passed();
+  }
+  return life.ended();
+}
+
+}  // namespace thole::app

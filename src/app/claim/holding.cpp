@@ -1,0 +1,452 @@
+#include "app/claim/holding.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "app/claim/outer_claim.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "model/json_null.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr std::size_t id_length = 16, shortest_beginning = 6;
+
+// Of the machine's store, or of the one inside the claim `around`.
+std::vector<KeptClaim> kept_claims(const ClaimSearch& search, port::ClaimStore* store, const OuterClaim* around = nullptr) {
+  std::map<std::pair<std::string, uid_t>, KeptClaim> claims;   // anybody can write another's id into his note
+  if (!store) return {};
+  for (const model::Holding& holding : store->holdings()) {
+    if (holding.id.empty() || !(holding.held || (holding.overdue && search.also_overdue))) continue;
+    KeptClaim& claim = claims[{holding.id, holding.uid}];
+    claim.id = around ? around->id + "/" + holding.id : holding.id;
+    claim.keys.push_back(holding.key);
+    claim.uid = holding.uid;
+    claim.pid = holding.pid;
+    claim.command = holding.command;
+    if (holding.shared) claim.share_mib = holding.memory_mib;
+  }
+  std::vector<KeptClaim> all;
+  for (auto& [name, claim] : claims) {
+    claim.directory = search.directory(claim.id, claim.uid);
+    if (around) claim.inner_store = around->store;
+    all.push_back(std::move(claim));
+  }
+  return all;
+}
+
+std::string list(const std::vector<KeptClaim>& claims, const ClaimSearch& search) {
+  if (claims.empty()) return "there are no claims";
+  std::string text = "there are:";
+  for (const KeptClaim& claim : claims)
+    text += fmt::format("\n  {}  {}  {}", claim.id, printable(search.user_name(claim.uid), 32), printable(claim.command, 50));
+  return text;
+}
+
+bool is_one(const KeptClaim& a, const KeptClaim& b) { return a.id == b.id && a.uid == b.uid; }
+
+bool is_hex(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
+
+// What the kernel says after a keeper has said that it let go. The next claim of the same user has a note with another id; who
+// has a lock without a note is the old one only as the process that had it.
+std::vector<model::Holding> kept_still(const ClaimSearch& search, const KeptClaim& claim) {
+  std::vector<model::Holding> kept = (claim.inner_store ? *claim.inner_store : *search.store).holdings();
+  const std::string own_id = last_part(claim.id);
+  std::erase_if(kept, [&](const model::Holding& holding) {
+    const bool its_unit = std::ranges::find(claim.keys, holding.key) != claim.keys.end();
+    const bool its_note = holding.id == own_id;
+    const bool its_process = holding.id.empty() && holding.pid != 0 && holding.pid == claim.pid;
+    return !holding.held || !its_unit || holding.uid != claim.uid || !(its_note || its_process);
+  });
+  return kept;
+}
+
+std::vector<KeptClaim> named(const std::string& id, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const KeptClaim& claim) { return last_part(claim.id) == id; });
+  return found;
+}
+
+// A shorter beginning is none: GPUs are named by one or two digits, and an id may begin with any.
+std::vector<KeptClaim> beginning_with(const std::string& word, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found;
+  if (word.size() < shortest_beginning) return found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const KeptClaim& claim) { return last_part(claim.id).starts_with(word); });
+  return found;
+}
+
+// Claims on the GPU that the word names; none when it names no GPU.
+std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, const std::vector<KeptClaim>& all) {
+  const auto& units = gpus.units();
+  std::vector<KeptClaim> found;
+  try {
+    for (std::size_t unit : plan::resolve(word, gpus.snapshot(), units))
+      for (const KeptClaim& claim : all)
+        if (std::find(claim.keys.begin(), claim.keys.end(), units[unit].key) != claim.keys.end() &&
+            std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return is_one(other, claim); }))
+          found.push_back(claim);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;
+  }
+  return found;
+}
+
+// A whole id is an id. Any other word is a GPU's or the beginning of an id, and must not be both.
+std::vector<KeptClaim> meant_by(const std::string& word, const ClaimSearch& search, const std::vector<KeptClaim>& all) {
+  if (word.size() == id_length && is_hex(word)) return named(word, all);
+  if (all.empty()) return {};
+  std::vector<KeptClaim> by_id = beginning_with(word, all), holders = on_gpu(search.gpus(), word, all);
+  if (by_id.empty() || holders.empty()) return by_id.empty() ? holders : by_id;
+  if (by_id.size() == 1 && holders.size() == 1 && is_one(by_id[0], holders[0])) return by_id;
+  throw Error(ErrorCode::usage, "it names a GPU, and an id begins with it")
+      .about(printable(word, 60)).hint("give the whole id, or the GPU's number or whole UUID");
+}
+
+// Other queues release jobs that are held; and who looks for what keeps his GPU may name the job.
+std::string way_on_for(const std::string& word, const ClaimSearch& search) {
+  const auto job = search.job_called && !word.empty() ? search.job_called(word) : std::nullopt;
+  if (!job) return "";
+  const std::string name = job->name.empty() ? "" : " (" + printable(job->name, 40) + ")";
+  const std::string what = fmt::format("\njob {}{} of your queue ", job->id, name);
+  if (job->paused)
+    return fmt::format("{0}is paused, and keeps its GPUs: thole continue {1}, or thole cancel {1}", what, job->id);
+  if (job->held) return fmt::format("{}is held: thole resume {}", what, job->id);
+  return fmt::format("{}has not ended: thole cancel {}", what, job->id);
+}
+
+// Of a claim that is a job's.
+std::string way_on_of(model::JobId id, const ClaimSearch& search) {
+  const auto job = search.job_called ? search.job_called(std::to_string(id)) : std::nullopt;
+  if (job && job->paused)
+    return fmt::format("it is paused, and keeps its GPUs: thole continue {0} lets it go on, thole cancel {0} ends it", id);
+  return fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still while it "
+                     "is paused: thole pause {0}", id) +
+         (job && job->held ? fmt::format("\nthe rest of it is held: thole resume {}", id) : "");
+}
+
+KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const ClaimSearch& search,
+                   const std::vector<KeptClaim>& all) {
+  const std::string what = word.empty() ? "which claim?" : word;
+  if (found.size() == 1) return std::move(found.front());
+  if (found.empty() && word.empty())
+    throw Error(ErrorCode::usage, "which claim? This is not inside one: name it by its id, or by a GPU of it")
+        .hint(list(all, search));
+  if (found.empty()) {
+    const bool short_of_an_id = !word.empty() && word.size() < shortest_beginning && is_hex(word);
+    throw Error(ErrorCode::usage, "no such claim")
+        .about(what)
+        .hint(list(all, search) +
+              (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : "") +
+              way_on_for(word, search));
+  }
+  const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
+  throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(
+      list(found, search) + (same_id ? "\nanybody can write another's id: name the one you mean by its GPU" : ""));
+}
+
+// The claim this command was typed in.
+std::string here(const plan::Environment& environment) {
+  const auto around = environment.find("THOLE_CLAIM");
+  return around == environment.end() ? std::string() : around->second;
+}
+
+// "outer/inner", or the beginnings of such ids; an old MIG UUID has slashes too.
+bool is_path(std::string_view word) {
+  const std::string_view first = word.substr(0, word.find('/'));
+  return first.size() < word.size() && first.size() >= shortest_beginning && is_hex(first);
+}
+
+// By its id or a beginning of it. One that is noted where only its owner can read is known by its whole id.
+std::vector<KeptClaim> with_id(const std::string& word, const ClaimSearch& search, port::ClaimStore* store,
+                               const OuterClaim* around, const std::vector<KeptClaim>& all) {
+  const bool whole = word.size() == id_length && is_hex(word);
+  std::vector<KeptClaim> found = whole ? named(word, all) : beginning_with(word, all);
+  if (!found.empty() || !whole || !store) return found;
+  if (auto keys = store->own_claim(word); !keys.empty()) {
+    const std::string id = around ? around->id + "/" + word : word;
+    found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid), {},
+                     around ? around->store : nullptr});
+  }
+  return found;
+}
+
+// Mine go before a stranger's of the same name.
+std::vector<KeptClaim> mine_first(std::vector<KeptClaim> found, uid_t me) {
+  if (std::any_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.uid == me; }))
+    std::erase_if(found, [&](const KeptClaim& claim) { return claim.uid != me; });
+  return found;
+}
+
+[[noreturn]] void refuse_ended(const std::string& around, const ClaimSearch& search, const std::string& others) {
+  throw Error(ErrorCode::usage, "the claim of this shell has ended").about("THOLE_CLAIM=" + printable(around, 60))
+      .hint(unset_claim_in(search.shell) + ", or name another claim; " + others);
+}
+
+// Also to root: the directories inside are found by their owner alone, and root ends no claim of another's without naming it.
+[[noreturn]] void refuse_anothers(const std::string& path, const KeptClaim& claim, const ClaimSearch& search, bool to_end) {
+  const std::string owner = printable(search.user_name(claim.uid), 32);
+  const bool inside = path.find('/') != std::string::npos;
+  const std::string those = claim.uid == 0 ? owner : owner + " and root";
+  std::string hint = inside ? "only its owner can name what is claimed inside it"
+                            : fmt::format("only {} can release, extend or enter it", those);
+  if (search.uid == 0 && to_end)
+    hint = fmt::format("{}to end {}: thole release {}", inside ? hint + "; " : "", inside ? "all of it" : "it", claim.id);
+  throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(path, 60)).hint(hint);
+}
+
+// A claim within claims, followed from the machine's store inwards. It is never the one around it that is meant.
+KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_here) {
+  std::optional<OuterClaim> around;
+  KeptClaim claim;
+  for (const std::string_view part : split(path, '/')) {
+    port::ClaimStore* store = around ? around->store.get() : search.store;
+    const OuterClaim* outer = around ? &*around : nullptr;
+    const std::vector<KeptClaim> all = kept_claims(search, store, outer);
+    std::vector<KeptClaim> found = mine_first(with_id(std::string(part), search, store, outer, all), search.uid);
+    const std::string to_end_all = !outer || !(search.to_release || is_here)
+                                   ? ""
+                                   : fmt::format("\nto end all of claim {0}: thole release {0}", outer->id);
+    if (found.empty() && is_here)
+      refuse_ended(path, search, (all.empty() && outer ? "there are none inside it" : list(all, search)) + to_end_all);
+    if (found.empty() && outer)
+      throw Error(ErrorCode::usage, fmt::format("no such claim inside claim {}", outer->id))
+          .about(printable(path, 60)).hint((all.empty() ? "there are none inside it" : list(all, search)) + to_end_all);
+    claim = only_one(std::move(found), path, search, all);
+    if (claim.uid != search.uid) refuse_anothers(path, claim, search, search.to_release || is_here);
+    if (part.data() + part.size() != path.data() + path.size())
+      around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), claim.inner_store};
+  }
+  return claim;
+}
+
+// A word without a path. Inside a claim it means what is claimed inside, if there is such a one, from the innermost outwards.
+KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
+  if (search.store && !word.empty())
+    for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
+      const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
+      if (std::vector<KeptClaim> found = meant_by(word, search, all); !found.empty())
+        return only_one(std::move(found), word, search, all);
+    }
+  const std::vector<KeptClaim> all = kept_claims(search, search.store);
+  std::vector<KeptClaim> found;
+  if (word.empty())
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& c) { return c.uid == search.uid; });
+  else if (found = meant_by(word, search, all); found.empty())
+    found = with_id(word, search, search.store, nullptr, all);
+  const std::string around = here(search.environment);
+  if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word))
+    refuse_ended(around, search, list(all, search));
+  return only_one(mine_first(std::move(found), search.uid), word, search, all);
+}
+
+model::Json gpus_json(const Site& site, const Acquired& acquired) {
+  const model::Machine& machine = site.observer.snapshot().machine;
+  model::Json gpus = model::Json::array();
+  for (std::size_t index : acquired.chosen) {
+    const model::Unit& unit = acquired.units[index];
+    model::Json gpu;
+    gpu["gpu"] = unit.label;
+    gpu["uuid"] = unit.key;
+    gpu["model"] = unit.model_of(machine);
+    const auto memory = unit.memory_mib_of(machine);
+    gpu["memory_mib"] = model::or_null(memory);
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+// Why no placeholder belongs on a unit; "" when one does.
+std::string unfit_for_placeholder(const Site& site, const model::Unit& unit) {
+  const model::Machine& machine = site.observer.snapshot().machine;
+  const model::Gpu& gpu = unit.gpu_of(machine);
+  if (site.observer.simulated()) return "a simulated GPU has no driver";
+  if (gpu.vendor != model::Vendor::nvidia) return "only NVIDIA GPUs have one";
+  if (unit.instance) return "a MIG instance shows its processes to nobody who counts GPUs";
+  if (gpu.compute_mode.value_or("") == "exclusive-process") return "its compute mode admits one process, which is to be yours";
+  return "";
+}
+
+// Those that others would take for free, with the reasons told for those that are left as they are.
+// The claim stays in any case.
+void put_placeholder(const Site& site, const Acquired& acquired, port::Placeholder& placeholder, const RunEvents& events) {
+  const auto without = [&](const std::string& label, const std::string& why) {
+    if (events.caution) events.caution(fmt::format("no placeholder on GPU {}: {}", label, why));
+  };
+  std::vector<std::string> uuids, labels;
+  for (std::size_t index : acquired.chosen) {
+    const model::Unit& unit = acquired.units[index];
+    const std::string why = unfit_for_placeholder(site, unit);
+    if (!why.empty()) {
+      without(unit.label, why);
+      continue;
+    }
+    uuids.push_back(unit.key);
+    labels.push_back(unit.label);
+  }
+  if (uuids.empty()) return;
+  try {
+    placeholder.put(uuids);
+  } catch (const Error& error) {
+    without(join(labels, ","), error.full());
+  }
+}
+
+// Asks whether the claim around this inner one lives.
+std::function<bool()> outer_lives(Site& site, const std::string& id) {
+  const std::string outer = id.substr(0, id.rfind('/'));
+  const std::vector<OuterClaim> around = claims_around(site.store, site.environment);
+  if (around.empty() || around.front().id != outer) return [] { return false; };   // it has ended already
+  const std::shared_ptr<port::ClaimStore> inner = around.size() > 1 ? around[1].store : nullptr;
+  return [&machine = site.store, inner, part = last_part(outer)] {
+    return !(inner ? *inner : machine).own_claim(part).empty();
+  };
+}
+
+// Does anybody else keep this claim of ours, whose keeper has let it go?
+bool goes_on(port::ClaimStore& store, const std::string& id, uid_t uid) {
+  const std::vector<model::Holding> all = store.holdings();
+  return std::ranges::any_of(all, [&](const model::Holding& holding) {
+    return holding.held && holding.uid == uid && holding.id == last_part(id);
+  });
+}
+
+// Runs in the holder's process. `inner` keeps the store of an outer claim alive as long as the holder.
+port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, std::vector<int> cancel,
+                             const port::HoldCaller& caller, std::shared_ptr<port::ClaimStore>& inner) {
+  AcquireOptions options;
+  options.command = wanted.command;
+  options.enforced = true;                   // a holder lets go at its end
+  options.keeps_around = false;              // ... and at that of the claim around
+  options.cancel = std::move(cancel);
+  options.cancel.push_back(caller.gone);
+  options.stands_still = caller.is_stopped;
+  options.waiting = events.waiting;
+  options.caution = events.caution;
+  // Who picks GPUs by their processes sees nothing of a claim before the placeholder is there.
+  if (wanted.placeholder) options.alone = [&] { return wanted.placeholder->alone(options.cancel); };
+  Acquired acquired = acquire(ports.site, wanted.request, options);
+  if (acquired.reused)
+    throw Error(ErrorCode::usage, "these GPUs are this claim's already").about(acquired.claim.id)
+        .hint("run the command as it is, or claim fewer GPUs than the claim has");
+  std::optional<WallTime> until;
+  if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
+  plan::Variables variables = app::variables(ports.site, acquired, wanted.request, wanted.ids);
+  for (const auto& [name, value] : wanted.carry) variables.set[name] = value;
+
+  port::ToHold held;
+  if (wanted.placeholder) {
+    put_placeholder(ports.site, acquired, *wanted.placeholder, events);
+    acquired.alone.reset();
+    held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
+  }
+  model::Json::to_cbor(claim_json(ports.site, acquired, variables, until), held.message);   // paths of any bytes
+  held.door.directory = ports.new_directory(acquired.claim.id);
+  held.door.about = {acquired.claim.id, 0, true, until};
+  for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
+  inner = std::move(acquired.inner_store);
+  if (inner) held.outer_lives = outer_lives(ports.site, acquired.claim.id);
+  port::ClaimStore& store = inner ? *inner : ports.site.store;
+  held.door.lives = [&store](const std::string& other) { return !store.own_claim(other).empty(); };
+  held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
+    return store.amend(port::Claim{id, keys, {}}, end);
+  };
+  if (wanted.process)
+    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process,
+                    uid = ports.site.uid] {
+      if (goes_on(store, id, uid)) return false;
+      return store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
+    };
+  held.claim = std::move(acquired.claim);
+  return held;
+}
+
+}  // namespace
+
+KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
+  const std::string around = here(search.environment);
+  const bool is_here = word.empty() && !around.empty();
+  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here) : by_word(word, search);
+  if (claim.uid != search.uid && search.uid != 0) {
+    const std::string owner = printable(search.user_name(claim.uid), 32);
+    throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(
+        fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root"));
+  }
+  const bool perhaps_a_jobs = search.job_of_lane && claim.pid > 0 && claim.uid == search.uid;
+  if (const auto job = perhaps_a_jobs ? search.job_of_lane(claim.pid) : std::nullopt)
+    throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue", claim.id, *job))
+        .about(printable(word, 60))
+        .hint(way_on_of(*job, search));
+  return claim;
+}
+
+bool looks_like_a_claim(std::string_view word) {
+  return is_path(word) || (word.size() >= shortest_beginning && is_hex(word));
+}
+
+KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word) {
+  if (is_path(word)) return by_path(word, search, false);
+  if (search.store)
+    for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
+      const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
+      if (std::vector<KeptClaim> found = with_id(word, search, around.store.get(), &around, all); !found.empty())
+        return only_one(std::move(found), word, search, all);
+    }
+  const std::vector<KeptClaim> all = kept_claims(search, search.store);
+  return only_one(mine_first(with_id(word, search, search.store, nullptr, all), search.uid), word, search, all);
+}
+
+model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
+                 const std::function<void(const model::Json&)>& tell) {
+  model::Json claim;
+  port::HoldSpec spec;
+  spec.process = wanted.process;
+  spec.for_shell = wanted.for_shell;
+  spec.tell = [&](const std::string& message) { tell(claim = model::Json::from_cbor(message)); };
+  std::shared_ptr<port::ClaimStore> inner;
+  ports.control.hold(spec, [&](const port::HoldCaller& caller) {
+    return acquire_to_hold(ports, wanted, events, cancel, caller, inner);
+  });
+  return claim;
+}
+
+void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim) {
+  control.release(claim.address());
+  const std::vector<model::Holding> kept = kept_still(search, claim);
+  if (kept.empty()) return;
+  std::string units;
+  const Observer& gpus = search.gpus();
+  for (const model::Holding& holding : kept) {
+    const auto unit = std::ranges::find(gpus.units(), holding.key, &model::Unit::key);
+    units += (units.empty() ? "" : ", ") + (unit == gpus.units().end() ? printable(holding.key, 60) : "GPU " + unit->label);
+  }
+  const std::string end = control.ways_to_end(claim.id, claim.uid);
+  throw Error(ErrorCode::unavailable,
+              fmt::format("{} {} still held: claim {} goes on", units, kept.size() > 1 ? "are" : "is", claim.id))
+      .hint(end.empty() ? "thole status shows who holds it" : "what was started in it keeps the GPUs; to end it:" + end);
+}
+
+WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by) {
+  const WallTime until = clock.wall() + by;
+  control.extend(claim.address(), until);
+  return until;
+}
+
+model::Json claim_json(const Site& site, const Acquired& acquired, const plan::Variables& variables,
+                       std::optional<WallTime> until) {
+  model::Json json;
+  json["schema"] = "thole/claim/1";
+  json["id"] = acquired.claim.id;
+  json["gpus"] = gpus_json(site, acquired);
+  json["since"] = format_iso(site.clock.wall());
+  json["until"] = model::or_null(until);
+  json["why"] = acquired.explain;
+  json["set"] = variables.set;
+  json["unset"] = variables.unset;
+  return json;
+}
+
+}  // namespace thole::app

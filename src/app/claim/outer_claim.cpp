@@ -1,0 +1,32 @@
+#include "app/claim/outer_claim.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace thole::app {
+
+std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment) {
+  const auto named = environment.find("THOLE_CLAIM");
+  if (named == environment.end() || named->second.empty()) return {};
+  std::vector<OuterClaim> all;
+  for (std::string_view part : split(named->second, '/')) {
+    const std::shared_ptr<port::ClaimStore> claimed_in = all.empty() ? nullptr : all.front().store;
+    port::ClaimStore& around = claimed_in ? *claimed_in : machine;
+    std::vector<std::string> keys = around.own_claim(std::string(part));
+    if (keys.empty()) break;
+    std::optional<std::uint64_t> share = around.own_share(std::string(part));
+    if (!all.empty() && all.front().share_mib) share = std::min(share.value_or(*all.front().share_mib), *all.front().share_mib);
+    std::string id = all.empty() ? std::string(part) : all.front().id + "/" + std::string(part);
+    all.insert(all.begin(), OuterClaim{std::move(id), std::move(keys), around.within(std::string(part)), claimed_in, share});
+  }
+  return all;
+}
+
+std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment) {
+  std::vector<OuterClaim> all = claims_around(machine, environment);
+  if (all.empty()) return std::nullopt;
+  return std::move(all.front());
+}
+
+}  // namespace thole::app

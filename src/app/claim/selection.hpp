@@ -1,0 +1,32 @@
+// The units that would do for a request: of the machine, or of the claim that it is made within.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "app/claim/acquire.hpp"
+#include "app/claim/outer_claim.hpp"
+#include "app/show/overview.hpp"
+#include "plan/place/select.hpp"
+
+namespace thole::app {
+
+// What the outer allotment leaves; inside a claim (`within`) of that claim's. Throws NeverPossible when that is too little.
+plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within);
+
+// Whether the masks of this process are those of the claim that THOLE_CLAIM names, alive or not.
+bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer);
+
+// Of all that a look has shown, whatever masks this process has: for what is started elsewhere. Throws NeverPossible.
+plan::Selection select_of_machine(const Overview& overview, const model::Request& request);
+
+// Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
+struct InUse {
+  bool by_us = false;
+  std::optional<std::uint64_t> share_mib{};     // what the claim around has of each
+};
+
+// A GPU that the claim around has in use itself, or others beside it in other shares: what is seen there bars nobody.
+InUse in_use(const OuterClaim* around, const model::Request& request);
+
+}  // namespace thole::app

@@ -1,0 +1,54 @@
+// The GPUs of `map`: one lane's after the other's, claimed by a thread of its own,
+// so that no task waits for a look at the driver.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "app/claim/run.hpp"
+
+namespace thole::app {
+
+// What one lane has: GPUs, and what its tasks get with them.
+struct LaneGain {
+  Acquired acquired;
+  plan::Variables variables;
+  std::optional<Binding> binding;      // one rank for each of the tasks that share the lane
+  std::size_t most_units = 0;          // of this machine that could ever do: no use to line up for more
+};
+
+// The events are told by that thread: waiting, caution, got and binding. Nobody else may use site.observer meanwhile.
+class LaneClaims {
+ public:
+  LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events);
+  ~LaneClaims() { withdraw(); }
+  LaneClaims(const LaneClaims&) = delete;
+  LaneClaims& operator=(const LaneClaims&) = delete;
+
+  int fd() const { return ready_.get(); }        // readable when take() has something
+  bool asked() const { return asked_; }
+  void ask();                                    // for one lane more; the limit of the wait counts for the first one only
+  void withdraw();                               // leaves the line; what has just been won is given back
+
+  // What became of ask(), once fd() is readable. Throws what acquire throws.
+  LaneGain take();
+
+ private:
+  void claim(const model::Request& request);
+
+  Site& site_;
+  BindSite bind_;
+  const RunRequest& wanted_;
+  unsigned tasks_at_once_;
+  const RunEvents& events_;
+  Fd ready_, cancel_;
+  bool first_ = true;
+  std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
+  std::exception_ptr failure_;
+  bool asked_ = false;
+  std::thread thread_;
+};
+
+}  // namespace thole::app

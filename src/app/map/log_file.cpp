@@ -1,0 +1,52 @@
+#include "app/map/log_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::string read_whole(const std::string& path, plan::Resume resume) {
+  if (path.empty() || resume == plan::Resume::none) return "";
+  std::string text = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
+  const std::string_view head = std::string_view(plan::job_log_head).substr(0, std::string_view(plan::job_log_head).find('\n'));
+  if (!head.starts_with(first))                  // torn by a crash it is a beginning
+    throw Error(ErrorCode::usage, "this is no log of tasks").about(path).hint("name another file for --joblog");
+  return text;
+}
+
+}  // namespace
+
+std::vector<bool> JobLogFile::read_done(const std::string& path, plan::Resume resume) {
+  return plan::tasks_done(read_whole(path, resume), resume);
+}
+
+JobLogFile::JobLogFile(const std::string& path, plan::Resume resume) : path_(path) {
+  if (path.empty()) return;
+  const std::string before = read_whole(path, resume);
+  done_ = plan::tasks_done(before, resume);
+  const bool fresh = resume == plan::Resume::none;
+  file_ = open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND | (fresh ? O_TRUNC : 0), 0666);
+  if (!file_) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path).because(errno);
+  if (before.empty()) text_ = plan::job_log_head;
+  else if (before.back() != '\n') text_ = "\n";  // torn by a crash
+  if (!text_.empty() && !write_all(file_.get(), text_))
+    throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
+}
+
+void JobLogFile::add(const plan::JobLogLine& line) {
+  if (!file_) return;
+  text_.clear();
+  plan::write_job_log(text_, line);
+  if (!write_all(file_.get(), text_))
+    throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
+}
+
+}  // namespace thole::app

@@ -1,0 +1,76 @@
+// `thole map`: one command for each of many items, side by side on claimed GPUs; not durable, the fastest launcher there is.
+//
+// How it works. A lane is a claim and the places of the tasks that run on it, one or several at once. One loop sleeps until a
+// task ends, an item comes, GPUs are won or a time is up, and then starts tasks wherever a place is idle. GPUs are claimed one
+// lane after the other while there is something to run on them, and given back when there is not. Where somebody else waits for
+// the GPUs of a lane, it takes no further task, lets go and lines up again: so the other's turn comes with the end of a task.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/claim/run.hpp"
+#include "app/map/items.hpp"
+#include "plan/job/halt.hpp"
+#include "plan/job/map_template.hpp"
+#include "port/task_pool.hpp"
+
+namespace thole::app {
+
+struct MapRequest {
+  RunRequest lane;                       // what each lane claims and how its tasks are bound; its time is the limit of one task
+  unsigned lanes = 0;                    // at most; 0: as many as get GPUs
+  unsigned per_lane = 1;                 // tasks at once on the GPUs of one lane
+  unsigned tries = 1;
+  plan::Halt halt;
+  std::vector<bool> done;                // numbers of tasks that need not run again
+  Millis patience{10'000};               // between INT, TERM and KILL
+};
+
+// A task; its cells are the item's.
+struct MapTask {
+  std::uint64_t number = 0;              // from 1, in the order of the items
+  std::uint64_t order = 0;               // from 0, of those that were started
+  std::vector<std::string> cells;
+  std::size_t place = 0;                 // from 1
+  unsigned tries = 0;
+  WallTime started{};                    // its last try
+};
+
+struct MapEnd {
+  port::Ended how;
+  std::string problem;                   // it could not be started: why
+  std::chrono::nanoseconds took{};
+  port::TaskOutput output;
+  const std::vector<std::string>& words;
+  const Acquired& on;                    // its lane's
+
+  bool succeeded() const { return how.exit_code == 0 && !how.time_limit && !how.released; }
+  int status() const { return how.signal ? 128 + *how.signal : how.exit_code.value_or(125); }
+};
+
+struct MapEvents {
+  RunEvents claims;                      // told by another thread, but for left_behind
+  std::function<void(const MapTask&, bool errors, std::string_view bytes)> text;  // as it comes, with OutputTo::pipes
+  std::function<void(const MapTask&, MapEnd)> ended;  // of its last try; not of what was cut short
+};
+
+struct MapPorts {
+  RunPorts run;
+  port::TaskPool& pool;
+  ItemSource& items;
+  const plan::MapTemplate& command;
+};
+
+struct MapOutcome {
+  plan::Tally counts;
+  std::uint64_t cut_short = 0;           // ended by --halt now, or with us
+  std::optional<int> halted_by;          // the status of the task that halted it all
+  std::optional<int> interrupted;        // the signal that did
+};
+
+// Throws what acquire throws where there is nothing to run on, and Error(usage) for bad items; nothing runs any more by then.
+MapOutcome map(MapPorts ports, const MapRequest& wanted, const MapEvents& events);
+
+}  // namespace thole::app

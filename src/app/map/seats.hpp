@@ -1,0 +1,52 @@
+// The lanes of `map` and the places of their tasks, as its loop keeps them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/map/claims.hpp"
+#include "app/map/map.hpp"
+#include "app/map/rest.hpp"
+#include "base/time.hpp"
+#include "plan/job/ending.hpp"
+#include "port/claim_control.hpp"
+#include "port/processes.hpp"
+#include "port/task_pool.hpp"
+
+namespace thole::app {
+
+struct MapLane {
+  LaneGain gain;
+  std::unique_ptr<port::ClaimDoor> door;
+  std::vector<std::size_t> places;
+  unsigned busy = 0;
+  bool leaving = false;                  // takes no further task
+  bool gave_up = false;                  // on what lives of a task's group
+  LaneRest rest;
+
+  bool holds() const { return !gain.acquired.claim.locks.empty(); }
+};
+
+// A place of the pool and the task on it.
+struct MapSeat {
+  MapLane* lane = nullptr;
+  MapTask task;
+  std::optional<plan::Life> life;        // as long as a task is here
+  SteadyTime started{};
+  std::chrono::nanoseconds took{};
+  port::Ended how;
+  bool cut_short = false;                // it was ended with all others
+};
+
+// What is left behind, once a turn.
+struct RestLook {
+  std::vector<std::string> claims;       // that were asked for
+  port::Strays left;
+  std::optional<bool> by_nobodys;        // are there none of nobody's?
+};
+
+}  // namespace thole::app

@@ -1,0 +1,128 @@
+#include "app/queue/lane_place.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace thole::app {
+
+namespace {
+
+std::int64_t ms_of(WallTime time) { return time.time_since_epoch().count(); }
+
+}  // namespace
+
+LaneNotes::LaneNotes(const port::SeenRecord& record) : record_(record), own_(std::make_unique<model::LaneRecord>()) {
+  std::memcpy(static_cast<void*>(own_.get()), static_cast<const void*>(record.get()), sizeof *own_);
+}
+
+bool LaneNotes::put_bytes(const void* own, std::size_t size) {
+  const auto offset = static_cast<const char*>(own) - reinterpret_cast<const char*>(own_.get());
+  if (record_.write_bytes(static_cast<std::size_t>(offset), own, size)) return true;
+  refusal_ = errno;
+  return false;
+}
+
+void LaneNotes::written(unsigned place, bool done) {
+  if (done) behind_.erase(place);
+  else behind_.insert(place);
+}
+
+bool LaneNotes::put_job() { return put(own_->job) && put(own_->claimed); }
+
+bool LaneNotes::put_command(unsigned place) { return put(own_->commands[place]) && put(own_->command_seals[place]); }
+
+// The phase last: it says what the rest is.
+bool LaneNotes::put_place(unsigned place) {
+  const model::LanePlace& own = own_->places[place];
+  return put_bytes(&own.runs, sizeof own - offsetof(model::LanePlace, runs)) && put_command(place) && put(own.phase);
+}
+
+void LaneNotes::job(model::JobId job) {
+  own_->job.store(job);
+  job_behind_ = !put_job();
+}
+
+// What could not be written is written with the next look, which comes by itself.
+bool LaneNotes::passed_over(bool others_go_past) {
+  const std::int32_t noted = others_go_past ? own_->pid : 0, before = own_->passed_over.exchange(noted);
+  if (before == noted) return false;
+  if (put(own_->passed_over)) return true;
+  own_->passed_over.store(before);
+  return false;
+}
+
+bool LaneNotes::claimed() {
+  const bool first = own_->claimed.exchange(1) == 0;
+  if (first) job_behind_ = !put_job();
+  return first;
+}
+
+// In one write, with the phase before the rest: of what was there nothing is to be taken for the end of this one.
+bool LaneNotes::taken(const port::TakenTask& task, WallTime started) {
+  model::LanePlace& place = own_->places[task.place];
+  place.job = task.job;
+  place.task = task.index;
+  place.runs = task.runs;
+  place.pid = place.limit_clock = 0;
+  place.peak_memory_kib = place.peak_gpu_mib = 0;
+  place.started_ms = ms_of(started);
+  place.phase.store(model::TaskPhase::taken);
+  own_->commands[task.place] = {};               // on the disk what is there has another one's seal
+  own_->command_seals[task.place] = 0;
+  behind_.erase(task.place);                     // how the one before ended is in the store
+  return put(place);
+}
+
+port::ProcessSpec::Note LaneNotes::reached(unsigned place) const {
+  return {record_.file().get(), record_.offset_of(&record_->places[place].phase), model::TaskPhase::reached};
+}
+
+void LaneNotes::began(unsigned place, pid_t pid, const model::ProcessIdentity& command) {
+  model::LanePlace& own = own_->places[place];
+  own.phase.store(model::TaskPhase::reached);    // the child has written that
+  own.pid = pid;
+  own_->commands[place] = command;
+  own_->command_seals[place] = model::command_seal(*own_, place);
+  written(place, put(own.pid) && put_command(place));
+}
+
+void LaneNotes::not_begun(unsigned place) {
+  own_->places[place].phase.store(model::TaskPhase::taken);
+  written(place, put(own_->places[place].phase));
+}
+
+void LaneNotes::limit_clock(unsigned place, std::int32_t clock) {
+  own_->places[place].limit_clock = clock;
+  written(place, behind_.contains(place) ? put_place(place) : put(own_->places[place].limit_clock));
+}
+
+void LaneNotes::ended(unsigned place, const HowItEnded& how, WallTime ended) {
+  model::LanePlace& own = own_->places[place];
+  own.exit_code = how.exit_code;
+  own.signal = how.signal;
+  own.flags = how.flags;
+  own.ended_ms = ms_of(ended);
+  own.peak_memory_kib = how.peak_memory_kib;
+  own.seal = model::end_seal(own);
+  own.phase.store(model::TaskPhase::ended);
+  const std::size_t rest = sizeof own - offsetof(model::LanePlace, exit_code);
+  written(place, behind_.contains(place) ? put_place(place) : put_bytes(&own.exit_code, rest) && put(own.phase));
+}
+
+void LaneNotes::peak_gpu(unsigned place, std::uint64_t mib) {
+  own_->places[place].peak_gpu_mib = mib;
+  written(place, behind_.contains(place) ? put_place(place) : put(own_->places[place].peak_gpu_mib));
+}
+
+// What a killed lane has not written is not known to anybody: how its tasks ended, and of a paused one how long it has run.
+void LaneNotes::write_again(const std::function<void(const std::string&)>& say) {
+  if (job_behind_) job_behind_ = !put_job();
+  for (const unsigned place : std::set(behind_)) written(place, put_place(place));
+  if (!behind()) return unwritten_.over();
+  unwritten_.met(fmt::format("its lane's record cannot be written, and what its tasks come to is known to the lane alone: {}",
+                             std::strerror(refusal_)), say);
+}
+
+}  // namespace thole::app

@@ -1,0 +1,392 @@
+#include "app/queue/orphans.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "app/queue/job_names.hpp"
+#include "app/queue/notify.hpp"
+#include "app/queue/untold_tasks.hpp"
+#include "base/error.hpp"
+#include "base/machine_clocks.hpp"
+#include "base/stream.hpp"
+#include "base/text.hpp"
+#include "model/boot.hpp"
+
+namespace thole::app {
+
+namespace {
+
+constexpr Millis killed_again_after{10'000};
+constexpr Millis first_told_again{100}, last_told_again{30'000};
+constexpr int end_steps[] = {SIGINT, SIGTERM, SIGKILL};
+constexpr unsigned last_step = 2;
+
+Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
+
+const model::EndingOfOrphan* ending_of(const model::Task& task, const model::LaneRecord* record) {
+  const model::LanePlace* place = place_of(task, record);
+  return place ? &record->endings[static_cast<std::size_t>(place - record->places.data())] : nullptr;
+}
+
+bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
+
+// By the machine's clock: the next runner may be in another time namespace.
+Millis for_all(SteadyTime time) {
+  return std::chrono::floor<Millis>(time.time_since_epoch() - clocks_ahead().monotonic);
+}
+
+}  // namespace
+
+void Orphans::take_up(const model::Task& task, LeftRecord left) {
+  orphans_.push_back(
+      {.task = task, .record = std::move(left.record), .is_copy = left.is_copy, .of_another_moment = left.of_another_moment});
+}
+
+// How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
+void Orphans::trace(Orphan& orphan) {
+  const model::LaneRecord* record = seen(orphan);
+  orphan.run = {.mark = task_mark(secret_, orphan.task)};
+  port::put_lane(orphan.run, record, orphan.is_copy);
+  if (!record) return;
+  boots_.learn(*record, static_cast<bool>(orphan.lock));
+  orphan.boot = boots_.of(model::boot_of(*record));
+  if (orphan.boot == model::Boot::another) return;
+  orphan.run.pid_namespace = model::pid_namespace_of(*record);
+  const model::LanePlace* place = place_of(orphan.task, record);
+  if (!place) return;
+  const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
+  orphan.run.command = command.pid;
+  orphan.run.identity = command.identity;
+}
+
+// In a container what nobody knows to have been started there is not seen.
+void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const {
+  const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
+  if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
+  port::Unseen unseen(Error(ErrorCode::unavailable, model::why_untold).hint(model::who_can_tell));
+  unseen.boot = model::to_text(seen(orphan) ? model::boot_of(*seen(orphan)) : model::boot_of_untold(orphan.task.reason));
+  throw unseen;
+}
+
+// Its lock is looked at first: what nobody has locked changes no more, and what is recorded of it after that is all there is.
+// A child on its way to execve outlives its lane, and has the lock, also of a task that has not begun by its record.
+std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
+  if (orphan.task.lane < model::lane_of_untold)
+    orphan.lock = std::move(ports_.lanes.look_at(static_cast<unsigned>(orphan.task.lane)).end);
+  trace(orphan);
+  Remains left = remains(orphan);
+  const auto* unknown = std::get_if<Unknown>(&left);
+  if (std::holds_alternative<Ended>(left) || (unknown && unknown->boot == model::Boot::another)) return left;
+  refuse_untold(orphan, left);
+  if (unknown) find_living(orphan);
+  if (!lives(orphan)) return left;
+  go_on_counting(orphan);
+  go_on_ending(orphan);
+  orphan.looked_at = true;
+  return std::nullopt;
+}
+
+// What remains of it, when nothing of it lives any more.
+std::optional<Remains> Orphans::look_at(Orphan& orphan) {
+  if (!orphan.looked_at) return first_look_at(orphan);
+  if (any_ended(orphan.processes)) find_living(orphan);
+  if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
+  if (lives(orphan)) return std::nullopt;
+  Remains left = remains(orphan);
+  if (std::holds_alternative<Unknown>(left)) find_living(orphan);
+  return lives(orphan) ? std::nullopt : std::optional(std::move(left));
+}
+
+// The lock is the lane's: of several tasks it does not tell which of them has it. One that was seen to live, and is seen no
+// more, has ended where another one explains it.
+bool Orphans::lives(const Orphan& orphan) const {
+  if (!orphan.processes.empty() || !orphan.lock) return !orphan.processes.empty();
+  return !orphan.seen || std::ranges::none_of(orphans_, [&](const Orphan& other) {
+    return &other != &orphan && other.task.lane == orphan.task.lane && !other.processes.empty();
+  });
+}
+
+// What lives of a run: its processes, and of those that have the lane's lock whatever may be of it; a lane that has lost its
+// files, too.
+void Orphans::find_living(Orphan& orphan) {
+  std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
+  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(orphan.task.lane), orphan.run))
+    processes.push_back(std::move(holder));
+  orphan.processes = std::move(processes);
+  orphan.seen = orphan.seen || !orphan.processes.empty();
+}
+
+// Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
+// and it has no limit any more.
+void Orphans::go_on_counting(Orphan& orphan) {
+  orphan.patience = ports_.jobs.spec(orphan.task.job).patience;
+  const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  if (place) orphan.limit_clock = place->limit_clock;
+  if (!job || !job->terms.time || !place) return;
+  const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *place));
+  orphan.limit = std::chrono::steady_clock::now() + (*job->terms.time - ran);
+}
+
+// By what the kernel says of its command, where the lane has noted that: a clock that somebody sets does not move it.
+Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place) const {
+  const std::uint64_t ticks = orphan.run.identity.start_ticks;
+  const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{place.started_ms}}
+                                  : since_boot() - Millis{ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))};
+  return std::max(Millis{0}, since);
+}
+
+// Its record says so too, for the next runner. What is taken up is told anew what the store says of it: while nobody looked
+// after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
+void Orphans::pause(Orphan& orphan, bool paused) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  ports_.lanes.signal_bearers(orphan.run, paused ? SIGSTOP : SIGCONT);
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  if (place && paused != (orphan.limit_clock < 0)) {
+    const Millis since = since_start(orphan, *place);
+    const Millis ran = model::has_run(orphan.limit_clock, since);
+    orphan.limit_clock = model::limit_clock(paused, ran, since - ran);
+    note(orphan);
+  }
+  if (paused && orphan.limit) {
+    orphan.left = std::max(Millis{1}, std::chrono::duration_cast<Millis>(*orphan.limit - now));
+    orphan.limit.reset();
+  } else if (!paused && orphan.left > Millis{0}) {
+    orphan.limit = now + std::exchange(orphan.left, Millis{0});
+  }
+  orphan.paused = paused;
+  orphan.told_at = now;
+  orphan.told_again_after = first_told_again;
+}
+
+// Others may let it go on: the kernel, which sends a CONT where the parent of what stands still ends, in a pid namespace of
+// which we see nothing. To what stands already this is nothing.
+void Orphans::tell_again(Orphan& orphan) {
+  ports_.lanes.signal_bearers(orphan.run, SIGSTOP);
+  orphan.told_at = std::chrono::steady_clock::now();
+  orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
+}
+
+// A step that could not be made is to be made yet. Its record says so too, for the next runner: it would begin with INT again.
+void Orphans::next_step_against(Orphan& orphan) {
+  const int signal = end_steps[std::min(orphan.step, last_step)];
+  if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
+  if (signal != SIGKILL) ports_.lanes.signal_bearers(orphan.run, SIGCONT);   // a stopped one must run to hear it
+  const SteadyTime now = std::chrono::steady_clock::now();
+  orphan.step = std::min(orphan.step, last_step) + 1;
+  orphan.next_step = now + after_step(orphan.step, orphan.patience);
+  orphan.told_step_at = now;
+  note(orphan);
+}
+
+// For the next runner. How many steps were told is written last: it says what the rest is.
+void Orphans::note(Orphan& orphan) {
+  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
+  if (!place || !ending) return;
+  const port::SeenRecord& record = *orphan.record;
+  bool done = place->limit_clock == orphan.limit_clock || record.write(place->limit_clock, orphan.limit_clock);
+  if (orphan.step > 0) {
+    model::EndingOfOrphan told{};
+    told.job = orphan.task.job;
+    told.task = orphan.task.index;
+    told.runs = orphan.task.runs;
+    told.run = model::run_seal(*place, task_mark(secret_, orphan.task));
+    told.told_ms = for_all(orphan.told_step_at).count();
+    told.flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
+    done = record.write_bytes(record.offset_of(ending), &told, sizeof told) && record.write(ending->steps, orphan.step) && done;
+  }
+  orphan.unwritten = !done;
+}
+
+// What a full disk has not taken.
+void Orphans::note_again() {
+  const auto is_unwritten = [](const Orphan& orphan) { return orphan.unwritten; };
+  int refused = 0;
+  for (Orphan& orphan : orphans_) {
+    if (!orphan.unwritten) continue;
+    note(orphan);
+    if (orphan.unwritten) refused = errno;
+  }
+  if (std::ranges::none_of(orphans_, is_unwritten)) return unwritten_.over();
+  unwritten_.met(fmt::format("how far what is left of killed lanes is ended, or paused, is known to this runner alone: their "
+                             "records cannot be written: {}", std::strerror(refused)), ports_.say);
+}
+
+// What a runner that has ended has begun, at the time at which that one would have gone on.
+void Orphans::go_on_ending(Orphan& orphan) {
+  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
+  const unsigned steps = ending ? ending->steps.load() : 0;
+  if (steps == 0 || steps > last_step + 1 || ending->job != orphan.task.job || ending->task != orphan.task.index ||
+      ending->runs != orphan.task.runs)
+    return;
+  const auto is_of = [&](const std::string& mark) {
+    return ending->run == model::run_seal(*place_of(orphan.task, seen(orphan)), mark);
+  };
+  const std::string mark = task_mark(secret_, orphan.task);
+  if (!is_of(mark) && !is_of(mark + ports_.queue)) return;   // the latter: by an earlier build
+  orphan.step = steps;
+  orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
+  orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;
+  const Millis wait = after_step(orphan.step, orphan.patience);
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const Millis ago = for_all(now) - Millis{ending->told_ms};
+  orphan.told_step_at = now - std::max(Millis{0}, ago);
+  orphan.next_step = orphan.told_step_at + wait;
+}
+
+// What people asked of it, and what its limit asks.
+void Orphans::act_on(Orphan& orphan, const std::optional<model::Task>& task) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (orphan.next_step) {
+    if (now >= *orphan.next_step) next_step_against(orphan);
+  } else if (task && task->cancel_asked) {
+    next_step_against(orphan);
+  } else if (orphan.limit && now >= *orphan.limit) {
+    orphan.over_time = true;
+    next_step_against(orphan);
+  } else if (task && task->paused != orphan.paused) {
+    pause(orphan, task->paused);
+  } else if (orphan.paused == true && now >= orphan.told_at + first_told_again) {
+    tell_again(orphan);
+  }
+}
+
+void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
+  const model::Task& task = orphan.task;
+  const model::JobSpec spec = ports_.jobs.spec(task.job);
+  const WallTime now = ports_.clock.wall();
+  port::TaskEnd end = end_of(task, remains, spec.retry, now);
+  if (orphan.over_time && orphan.was_told_to_end && std::holds_alternative<Unknown>(remains))
+    end.reason = "told to end at its time limit; " + end.reason;
+  const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
+  const auto after = ports_.jobs.task(task.job, task.index);   // what was to be cancelled has become that
+  ports_.say(fmt::format("job {}.{}: its lane cannot be reached; {}", task.job, task.index,
+                         model::to_string(after ? after->state : end.state)));
+  for (model::JobId job : turn.ended) notify(ports_, job);
+}
+
+// Of many tasks of a job the same is said once.
+void Orphans::say_untold(const Orphan& orphan, const std::string& text) const {
+  const auto is_told = [&](const Orphan& other) {
+    return &other != &orphan && other.unseen && other.trouble.is_on() && other.task.job == orphan.task.job &&
+           other.task.lane == orphan.task.lane;
+  };
+  if (std::ranges::any_of(orphans_, is_told)) return;
+  std::vector<model::TaskIndex> tasks;
+  for (const Orphan& other : orphans_)
+    if (other.task.job == orphan.task.job && other.task.lane == orphan.task.lane) tasks.push_back(other.task.index);
+  ports_.say(fmt::format("job {}: {}, and count as running: {}; if none of them runs: thole cancel --force {}", orphan.task.job,
+                         untold_text(tasks.size()), text, names_of(orphan.task.job, tasks)));
+}
+
+// Neither ended nor called lost: it would run twice. Who cancels it is obeyed by the first runner that sees it. That it is over
+// a person may know (`cancel --force`), where nothing has its lane's lock any more; nothing begins again by that.
+std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
+  const auto say = [&](const std::string& text) {
+    if (orphan.task.lane == model::lane_of_untold) return say_untold(orphan, text);
+    ports_.say(fmt::format("job {0}.{1}: its lane cannot be reached, and what is left of it is not seen from here, so that it "
+                           "counts as running: {2}; if it is over: thole cancel --force {0}.{1}", orphan.task.job,
+                           orphan.task.index, text));
+  };
+  const bool is_open = task && task->state == model::TaskState::running && task->runs == orphan.task.runs;
+  if (!is_open) return NeverBegan{};             // somebody else has told its end
+  const std::string why = fmt::format("{} (try: {})", unseen.what(), unseen.hint());
+  orphan.unseen = port::UnseenRun{orphan.task.job, orphan.task.index, orphan.task.runs, orphan.run.pid_namespace,
+                                  unseen.by, static_cast<bool>(orphan.lock), unseen.boot, why};
+  orphan.trouble.met(why, say);
+  if (!task->given_up || orphan.lock) return std::nullopt;
+  Ended cancelled;
+  cancelled.ending.cancelled = true;
+  cancelled.at = ports_.clock.wall();
+  return cancelled;
+}
+
+void Orphans::look_after() {
+  std::exception_ptr unstored;
+  for (std::size_t i = orphans_.size(); i-- > 0;) {
+    Orphan& orphan = orphans_[i];
+    const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);   // a lane without files may have told its end
+    std::optional<Remains> remains;
+    try {
+      remains = look_at(orphan);
+      if (!remains) act_on(orphan, task);
+      orphan.trouble.over();
+      orphan.unseen.reset();
+    } catch (const port::NewerFile&) {
+      throw;
+    } catch (const port::Unseen& unseen) {
+      remains = of_unseen(orphan, task, unseen);
+    } catch (const Error& error) {
+      const auto say = [&](const std::string& text) {
+        ports_.say(fmt::format("job {}.{}: its lane cannot be reached, and what is left of it cannot be told yet: {}",
+                               orphan.task.job, orphan.task.index, text));
+      };
+      orphan.trouble.met(error.full(), say);
+    }
+    if (!remains) continue;
+    try {
+      if (task && task->state == model::TaskState::running && task->runs == orphan.task.runs) record_end(orphan, *remains);
+    } catch (const port::NewerFile&) {
+      throw;
+    } catch (const Error&) {
+      unstored = std::current_exception();       // it is told later; the others are no worse for it
+      continue;
+    }
+    orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  note_again();
+  if (unstored) std::rethrow_exception(unstored);
+}
+
+port::RunnerSight Orphans::sight() const {
+  port::RunnerSight sight;
+  for (const Orphan& orphan : orphans_) {
+    const bool has_boot = seen(orphan) && orphan.run.pid_namespace == 0;   // else the namespace tells
+    if (orphan.unseen) sight.unseen.push_back(*orphan.unseen);
+    else if (orphan.looked_at)
+      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*seen(orphan))) : ""});
+  }
+  return sight;
+}
+
+std::optional<SteadyTime> Orphans::next_look() const {
+  std::optional<SteadyTime> next;
+  const auto consider = [&next](SteadyTime time) { next = next ? std::min(*next, time) : time; };
+  if (unwritten_.is_on()) consider(unwritten_.again());
+  for (const Orphan& orphan : orphans_) {
+    if (orphan.trouble.is_on()) consider(orphan.trouble.again());
+    else if (orphan.next_step) consider(*orphan.next_step);
+    else if (orphan.limit) consider(*orphan.limit);
+    else if (orphan.paused == true) consider(orphan.told_at + orphan.told_again_after);
+  }
+  return next;
+}
+
+// Not of one that cannot be looked at: its descriptors would call for that all the time.
+std::vector<int> Orphans::ends() const {
+  std::vector<int> all;
+  for (const Orphan& orphan : orphans_) {
+    if (orphan.trouble.is_on()) continue;
+    for (const Fd& process : orphan.processes) all.push_back(process.get());
+    if (orphan.lock) all.push_back(orphan.lock.get());
+  }
+  return all;
+}
+
+bool Orphans::contains(const model::Task& task) const {
+  return std::ranges::any_of(orphans_,
+                             [&](const Orphan& one) { return one.task.job == task.job && one.task.index == task.index; });
+}
+
+bool Orphans::have_lane(unsigned number) const {
+  return std::ranges::any_of(orphans_, [&](const Orphan& orphan) { return orphan.task.lane == number; });
+}
+
+}  // namespace thole::app

@@ -1,0 +1,115 @@
+// Tasks whose lane is dead: what its record says of them becomes their end, and what lives of them is looked after until it has
+// ended. The runner does so in the lane's place: `cancel`, `pause`, `continue` and the time limit go on to hold.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/queue/crash_rules.hpp"
+#include "app/queue/ports.hpp"
+#include "app/queue/trouble.hpp"
+#include "port/seen_record.hpp"
+
+namespace thole::app {
+
+// What a dead lane has left.
+struct LeftRecord {
+  std::shared_ptr<const port::SeenRecord> record{};   // null, or empty, where it is missing
+  bool is_copy = false;                          // of another queue's
+  bool of_another_moment = false;                // than its lane wrote it last
+};
+
+class Orphans {
+ public:
+  explicit Orphans(const QueuePorts& ports) : ports_(ports) {}
+
+  void of_queue(HashKey secret, std::uint32_t store) {
+    secret_ = secret;
+    store_ = store;
+  }
+
+  model::Boots& boots() { return boots_; }
+
+  // A task that the store says runs in a lane that is dead. The next look settles it.
+  void take_up(const model::Task& task, LeftRecord left);
+
+  // Throws what the store throws. One that cannot be looked at is no worse for the others.
+  void look_after();
+  std::optional<SteadyTime> next_look() const;
+  std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
+
+  bool empty() const { return orphans_.empty(); }
+  port::RunnerSight sight() const;               // by the last look: another runner may see more
+  bool any_is_unseen() const {
+    return std::ranges::any_of(orphans_, [](const Orphan& orphan) { return orphan.unseen.has_value(); });
+  }
+  bool none_is_seen() const {
+    return std::ranges::all_of(orphans_, [](const Orphan& orphan) { return orphan.unseen.has_value(); });
+  }
+  bool contains(const model::Task& task) const;
+  bool have_lane(unsigned number) const;
+
+ private:
+  struct Orphan {
+    model::Task task;
+    std::shared_ptr<const port::SeenRecord> record;
+    bool is_copy = false;                        // of another queue's lane
+    bool of_another_moment = false;              // than its lane wrote it last
+    port::RunTrace run{};
+    model::Boot boot = model::Boot::this_one;    // of its record
+    bool looked_at = false;                      // what follows is known
+    bool seen = false;                           // something of it that lived
+    std::vector<Fd> processes{};
+    Fd lock{};                                   // hangs up when nothing has the lane's lock; empty: nothing has it
+    std::optional<bool> paused{};                // as we have told it; nothing: it has not been told yet
+    SteadyTime told_at{};
+    Millis told_again_after{};                   // a paused one
+    std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
+    Millis left{0};                              // of that time, while it is paused
+    std::int32_t limit_clock = 0;                // as in its record, which a full disk may not take
+    Millis patience{0};
+    unsigned step = 0;                           // of its end: INT, TERM, KILL; its record has it, too
+    std::optional<SteadyTime> next_step{};
+    SteadyTime told_step_at{};                   // the step before that
+    bool unwritten = false;                      // some of that is not in its record
+    bool over_time = false;                      // that is why it was to be ended …
+    bool was_told_to_end = false;                // … and something of it lived to hear that
+    std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
+    Trouble trouble{};
+  };
+
+  static const model::LaneRecord* seen(const Orphan& orphan) { return orphan.record ? orphan.record->get() : nullptr; }
+  std::optional<Remains> look_at(Orphan& orphan);
+  std::optional<Remains> first_look_at(Orphan& orphan);
+  void trace(Orphan& orphan);
+  Remains remains(const Orphan& orphan) const {
+    return remains_of(orphan.task, seen(orphan), orphan.boot, store_, orphan.is_copy || orphan.of_another_moment);
+  }
+  void refuse_untold(const Orphan& orphan, const Remains& remains) const;
+  void say_untold(const Orphan& orphan, const std::string& text) const;
+  bool lives(const Orphan& orphan) const;
+  std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
+  void act_on(Orphan& orphan, const std::optional<model::Task>& task);
+  void go_on_counting(Orphan& orphan);
+  Millis since_start(const Orphan& orphan, const model::LanePlace& place) const;
+  void pause(Orphan& orphan, bool paused);
+  void tell_again(Orphan& orphan);
+  void next_step_against(Orphan& orphan);
+  void go_on_ending(Orphan& orphan);
+  void find_living(Orphan& orphan);
+  void note(Orphan& orphan);
+  void note_again();
+  void record_end(const Orphan& orphan, const Remains& remains);
+
+  const QueuePorts& ports_;
+  model::Boots boots_{ports_.boot};
+  HashKey secret_;                               // of the marks of the queue's tasks
+  std::uint32_t store_ = 0;                      // which file they are in
+  std::vector<Orphan> orphans_;
+  Trouble unwritten_;                            // of how far they are
+};
+
+}  // namespace thole::app

@@ -1,0 +1,101 @@
+#include "app/queue/task_lives.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace thole::app {
+namespace {
+
+constexpr Millis most_in_doubt{1'000};           // the signals that end everything come one after the other
+
+// What a machine that goes down sends to all.
+bool ends_everything(int signal) { return signal == SIGTERM || signal == SIGHUP || signal == SIGKILL; }
+
+}  // namespace
+
+pid_t TaskLives::start(const port::ProcessSpec& spec, const port::TaskRun& run) {
+  const plan::Manner manner{.limit = run.time_limit,
+                            .patience = run.patience,
+                            .leaves = run.linger ? plan::Leaves::linger : plan::Leaves::end};
+  LifeEvents events;
+  events.out_of_reach = run.on_out_of_reach;
+  CommandLife life(*commands_, clock_, run.place, manner, std::move(events));
+  const pid_t pid = life.begin(spec);
+  tasks_.erase(run.place);
+  tasks_.emplace(run.place, Task{std::move(life)});
+  return pid;
+}
+
+void TaskLives::stop(unsigned place) {
+  if (const auto found = tasks_.find(place); found != tasks_.end()) found->second.life.tell(plan::Asked{plan::Why::cancelled});
+}
+
+void TaskLives::pause(unsigned place, bool paused) {
+  if (const auto found = tasks_.find(place); found != tasks_.end()) found->second.life.tell(plan::Paused{paused});
+}
+
+bool TaskLives::told_to_end() {
+  hear(SteadyTime{});
+  return told_to_end_;
+}
+
+std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
+  watch(also);
+  const auto consider = [&deadline](std::optional<SteadyTime> time) {
+    if (time && (!deadline || *time < *deadline)) deadline = time;
+  };
+  for (const auto& [place, task] : tasks_) {
+    consider(task.life.deadline());
+    consider(task.in_doubt_until);
+    if (task.life.is_over() && !task.in_doubt_until) deadline = SteadyTime{};
+  }
+  hear(deadline);
+  const SteadyTime now = clock_.steady();
+  std::vector<port::TaskOver> over;
+  for (auto& [place, task] : tasks_) {
+    task.life.passed();
+    if (task.in_doubt_until && (told_to_end_ || now >= *task.in_doubt_until)) {
+      task.taken_down = told_to_end_;
+      task.in_doubt_until.reset();
+    }
+    if (!task.life.is_over() || task.in_doubt_until) continue;
+    port::TaskOver& one = over.emplace_back();
+    one.place = place;
+    one.ended = task.life.ended();
+    // Where it had succeeded before, what it has left alone was cancelled.
+    const bool succeeded = task.life.why_it_ended() == plan::Why::none && one.ended.exit_code == 0;
+    one.cancelled = task.life.why() == plan::Why::cancelled && !succeeded;
+    one.taken_down = task.taken_down;
+    one.survived = task.life.survived();
+    one.peak_memory_kib = task.life.peak_memory_kib();
+  }
+  for (const port::TaskOver& one : over) tasks_.erase(one.place);
+  return over;
+}
+
+void TaskLives::hear(std::optional<SteadyTime> deadline) {
+  for (const port::CommandEvent& event : commands_->wait(deadline)) {
+    if (std::holds_alternative<port::Signalled>(event)) {
+      told_to_end_ = true;
+      continue;
+    }
+    for (auto& [place, task] : tasks_) task.life.heard(event);
+    if (const auto* end = std::get_if<port::CommandEnded>(&event)) heard(*end);
+  }
+}
+
+void TaskLives::heard(const port::CommandEnded& end) {
+  const auto found = tasks_.find(end.bay);
+  if (found == tasks_.end() || !end.signal || !ends_everything(*end.signal)) return;
+  if (found->second.life.why_it_ended() == plan::Why::none) found->second.in_doubt_until = clock_.steady() + most_in_doubt;
+}
+
+void TaskLives::watch(std::span<const int> also) {
+  if (std::ranges::equal(also, watched_)) return;
+  for (const int fd : watched_) commands_->watch(fd, false);
+  watched_.assign(also.begin(), also.end());
+  for (const int fd : watched_) commands_->watch(fd, true);
+}
+
+}  // namespace thole::app

@@ -1,0 +1,203 @@
+#include "cli/show/map_output.hpp"
+
+#include <limits.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "base/words.hpp"
+#include "cli/output.hpp"
+#include "cli/show/progress.hpp"
+#include "model/json_null.hpp"
+
+namespace thole::cli {
+
+namespace {
+
+using model::Json;
+
+constexpr std::size_t one_copy = 256 * 1024;
+constexpr std::size_t most_in_json = 1024 * 1024;  // of one stream of one task
+
+std::string in_memory(const port::Written& written) {
+  if (!written.file) return written.text;
+  std::string text(std::min<std::uint64_t>(written.bytes, most_in_json), '\0');
+  const ssize_t n = ::pread(written.file.get(), text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+constexpr int asking_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// So much goes into what poll() calls writable without waiting: what a pipe takes as one piece. Others take all: a file never
+// waits, and of a terminal's text no character may be cut.
+std::size_t piece_for(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode) ? PIPE_BUF : ~std::size_t{0};
+}
+
+}  // namespace
+
+app::MapEvents MapOutput::events(app::RunEvents claims) {
+  app::MapEvents events;
+  events.claims = std::move(claims);
+  events.text = [this](const app::MapTask& task, bool errors, std::string_view bytes) { text(task, errors, bytes); };
+  events.ended = [this](const app::MapTask& task, app::MapEnd end) { ended(task, std::move(end)); };
+  return events;
+}
+
+void MapOutput::write(int fd, std::string_view bytes) {
+  const std::size_t most = bytes.empty() ? 0 : piece_for(fd);
+  while (!bytes.empty()) {
+    wait_until_read(fd);
+    const std::string_view piece = bytes.substr(0, most);
+    if (put_bytes(fd, piece)) bytes.remove_prefix(piece.size());
+    else if (errno == EAGAIN) continue;
+    else if (fd == STDERR_FILENO) return;   // results go to stdout: no task is given up for want of a place for its words
+    else throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
+  }
+}
+
+// The signals that ask us to end are blocked, and taken by the pool when nothing is written: a reader that does not read must
+// not keep us from hearing them.
+void MapOutput::wait_until_read(int fd) {
+  pollfd ready[] = {{fd, POLLOUT, 0}, {-1, POLLIN, 0}};
+  if (::poll(ready, 1, 0) > 0) return;
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : asking_to_end) sigaddset(&set, number);
+  const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC));
+  ready[1].fd = signals.get();
+  while (::poll(ready, 2, -1) < 0 && errno == EINTR) {}
+  if (ready[0].revents != 0 || ready[1].revents == 0) return;
+  sigset_t pending;
+  ::sigpending(&pending);
+  for (const int number : asking_to_end)
+    if (sigismember(&pending, number) == 1) interrupted_by_ = number;
+  throw Error(ErrorCode::interrupted, "ended while nobody read the output");
+}
+
+// Whole lines, so that tasks never share one.
+void MapOutput::text(const app::MapTask& task, bool errors, std::string_view bytes) {
+  Rest& rest = rests_[task.place];
+  std::string& kept = errors ? rest.errors : rest.output;
+  const std::size_t end = bytes.rfind('\n');
+  if (end == std::string_view::npos) {
+    kept += bytes;
+    return;
+  }
+  kept += bytes.substr(0, end + 1);
+  write(errors ? STDERR_FILENO : STDOUT_FILENO, kept);
+  kept = bytes.substr(end + 1);
+}
+
+void MapOutput::ended(const app::MapTask& task, app::MapEnd end) {
+  log(task, end);
+  if (const auto rest = rests_.find(task.place); rest != rests_.end()) {
+    for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
+      if (!kept->empty()) write(fd, *kept + "\n");
+      kept->clear();
+    }
+  }
+  if (!end.succeeded()) {
+    if (first_failed_.empty()) first_failed_ = fmt::format("task {}", task.number);
+    if (!end.problem.empty()) context_.warn(fmt::format("task {}: {}", task.number, end.problem));
+    else if (end.how.time_limit) context_.warn(fmt::format("task {} was ended: its time is over", task.number));
+    else context_.detail(fmt::format("task {} failed with status {}", task.number, end.status()));
+  }
+  if (context_.invocation.global.json) return show_json(task, end);
+  if (!context_.invocation.map.keep_order) return show(end.output);
+  in_order(task.order, std::move(end.output));
+}
+
+void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
+  if (context_.invocation.map.wishes.joblog.empty()) return;
+  plan::JobLogLine line;
+  line.number = task.number;
+  line.started = task.started;
+  line.took = end.took;
+  line.bytes = end.output.output.bytes;
+  line.exit_code = end.how.time_limit ? -1 : end.how.exit_code.value_or(0);
+  line.signal = end.how.signal.value_or(end.how.time_limit ? SIGTERM : 0);
+  const std::string command = command_line(end.words);
+  line.command = command;
+  log_.add(line);
+}
+
+void MapOutput::in_order(std::uint64_t order, port::TaskOutput output) {
+  held_.emplace(order, std::move(output));
+  for (auto first = held_.begin(); first != held_.end() && first->first == next_; ++next_, first = held_.erase(first))
+    show(first->second);
+}
+
+void MapOutput::finish() {
+  for (const auto& [order, output] : held_) show(output);
+  held_.clear();
+}
+
+void MapOutput::show(const port::TaskOutput& output) {
+  for (auto [written, fd] : {std::pair{&output.output, STDOUT_FILENO}, {&output.errors, STDERR_FILENO}}) {
+    write(fd, written->text);
+    if (!written->file) continue;
+    std::string part(one_copy, '\0');
+    for (off_t at = 0;;) {
+      const ssize_t n = ::pread(written->file.get(), part.data(), part.size(), at);
+      if (n <= 0) break;
+      write(fd, {part.data(), static_cast<std::size_t>(n)});
+      at += n;
+    }
+  }
+}
+
+void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) {
+  Json gpus = Json::array();
+  for (const std::size_t unit : end.on.chosen)
+    gpus.push_back({{"gpu", end.on.units[unit].label}, {"uuid", end.on.units[unit].key}});
+  const Json line = {{"schema", "thole/map/1"},
+                     {"event", "task"},
+                     {"number", task.number},
+                     {"item", task.cells},
+                     {"command", end.words},
+                     {"place", task.place},
+                     {"gpus", gpus},
+                     {"tries", task.tries},
+                     {"started", format_iso(task.started)},
+                     {"duration_s", std::chrono::duration<double>(end.took).count()},
+                     {"exit_code", model::or_null(end.how.exit_code)},
+                     {"signal", model::or_null(end.how.signal)},
+                     {"time_limit", end.how.time_limit},
+                     {"released", end.how.released},
+                     {"problem", model::or_null(end.problem)},
+                     {"stdout", in_memory(end.output.output)},
+                     {"stdout_bytes", end.output.output.bytes},
+                     {"stderr", in_memory(end.output.errors)},
+                     {"stderr_bytes", end.output.errors.bytes}};
+  write(STDOUT_FILENO, model::dump(line, -1) + "\n");
+}
+
+void MapOutput::say_end(const app::MapOutcome& outcome, int status) {
+  const plan::Tally& counts = outcome.counts;
+  if (context_.invocation.global.json) {
+    const Json line = {{"schema", "thole/map/1"},          {"event", "end"},
+                       {"succeeded", counts.succeeded},    {"failed", counts.failed},
+                       {"cut_short", outcome.cut_short},   {"halted", outcome.halted_by.has_value()},
+                       {"interrupted_by", model::or_null(outcome.interrupted)}, {"exit_status", status}};
+    write(STDOUT_FILENO, model::dump(line, -1) + "\n");
+    return;
+  }
+  if (counts.failed == 0 && outcome.cut_short == 0) return;
+  std::string text = fmt::format("{} of {} tasks failed", counts.failed, counts.failed + counts.succeeded);
+  if (counts.failed > 0) text += ", the first was " + first_failed_;
+  if (outcome.cut_short > 0) text += fmt::format("; {} cut short", outcome.cut_short);
+  context_.note(text);
+}
+
+}  // namespace thole::cli

@@ -1,0 +1,32 @@
+// The variables a job gets so that it sees its GPUs and no others.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/machine.hpp"
+#include "model/request.hpp"
+#include "model/unit.hpp"
+#include "plan/place/select.hpp"
+
+namespace thole::plan {
+
+enum class Ids { automatic, uuid, index };
+std::optional<Ids> parse_ids(std::string_view text);
+
+struct Variables {
+  std::map<std::string, std::string> set;
+  std::vector<std::string> unset;
+};
+
+// CUDA_DEVICE_ORDER=PCI_BUS_ID always; CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK for the vendor; empty
+// lists for a claim of no GPU; THOLE_CLAIM and THOLE_GPUS (JSON list with uuid, pci, index, model, memory). Hints for sharers.
+// `automatic` writes indices for whole GPUs when this process's numbering is certain (no outer mask, no container), else UUIDs.
+// Sources of the rules: docs/environment.md.
+Variables environment(const std::vector<std::size_t>& chosen, const std::vector<model::Unit>& units,
+                      const model::Snapshot& snapshot, const model::Request& request, Ids ids, bool numbering_certain,
+                      const std::string& claim_id);
+
+}  // namespace thole::plan

@@ -1,0 +1,229 @@
+// The outer allotment: what the environment and the machine leave us of its GPUs.
+//
+// How this works. Every variable is turned into a list of units in the order in which it names them, by the rules of
+// whoever reads it (research of CUDA, ROCr, Level Zero and the engines: docs/environment.md), and then into a mask. Masks are
+// only ever combined by "and". An engine's own list (SLURM_JOB_GPUS, SGE_HGR_gpu, PBS_GPUFILE) counts on top of the vendor's
+// variable, because a user may have unset that one; but it numbers the node's GPUs, so when a device cgroup already hides
+// the others (as many GPUs are shown as it names) it says nothing more.
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "base/text.hpp"
+#include "plan/environment/visible_lists.hpp"
+#include "plan/place/select.hpp"
+
+namespace thole::plan {
+
+using model::Gpu;
+using model::Unit;
+using model::Vendor;
+
+namespace {
+
+constexpr const char* no_gpu_here = "none";
+
+std::string_view first_label(std::string_view host) { return host.substr(0, host.find('.')); }
+
+const std::string* find(const Environment& environment, const std::string& name) {
+  const auto it = environment.find(name);
+  return it == environment.end() ? nullptr : &it->second;
+}
+
+class Allotment {
+ public:
+  Allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units)
+      : machine_(snapshot.machine), units_(units), lists_(snapshot.machine, units) {
+    outer_.visible.assign(units.size(), true);
+  }
+
+  void read(const Environment& environment);
+  Outer take() && { return std::move(outer_); }
+  void put_in_order(const Environment& environment);
+
+ private:
+  bool has(Vendor vendor) const {
+    return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
+  }
+  void nvidia(const std::string& name, const std::string& text, bool pci_order);
+  void amd(const Environment& environment);
+  void intel(const std::string& name, const std::string& text, const Environment& environment);
+  void engines(const Environment& environment);
+  void engine(const std::string& name, const std::vector<std::string>& ids);
+  void narrow(const std::string& name, Vendor vendor, const Listed& listed);
+  void narrow(const std::string& name, const std::function<bool(const Unit&)>& concerned, const std::vector<Device>& kept);
+
+  const model::Machine& machine_;
+  const std::vector<Unit>& units_;
+  VisibleLists lists_;
+  std::map<Vendor, std::vector<Device>> numbered_;  // as the vendor's variable lists them, where there is one
+  Outer outer_;
+};
+
+void Allotment::narrow(const std::string& name, const std::function<bool(const Unit&)>& concerned,
+                       const std::vector<Device>& kept) {
+  std::vector<bool> keep(units_.size());
+  for (const Device& device : kept)
+    for (const std::size_t i : device) keep[i] = true;
+  bool narrowed = false;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (!concerned(units_[i]) || keep[i] || !outer_.visible[i]) continue;
+    outer_.visible[i] = false;
+    narrowed = true;
+  }
+  if (!narrowed) return;
+  outer_.named_by += (outer_.named_by.empty() ? "" : " and ") + name;
+  outer_.variables.push_back(name);
+}
+
+void Allotment::narrow(const std::string& name, Vendor vendor, const Listed& listed) {
+  if (!listed.caution.empty()) outer_.cautions.push_back(name + " " + listed.caution);
+  numbered_[vendor] = listed.devices;
+  narrow(name, [&](const Unit& unit) { return unit.gpu_of(machine_).vendor == vendor; }, listed.devices);
+}
+
+void Allotment::nvidia(const std::string& name, const std::string& text, bool pci_order) {
+  if (has(Vendor::nvidia)) narrow(name, Vendor::nvidia, lists_.cuda(text, pci_order));
+}
+
+// The layers compose from below. An engine writes one and the same list into all that it knows, meaning the same GPUs each
+// time, so a list equal to a lower layer's is not applied again; HIP's own variable is the user's.
+void Allotment::amd(const Environment& environment) {
+  if (!has(Vendor::amd)) return;
+  std::vector<Device> left = lists_.in_runtime_order(Vendor::amd);
+  std::vector<std::string> texts;
+  const std::string* hip = find(environment, "HIP_VISIBLE_DEVICES");
+  const bool alias = !hip && !has(Vendor::nvidia);  // HIP takes CUDA's variable in place of its own
+  const char* top = alias ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES";
+  for (const char* name : {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", top}) {
+    const std::string* text = find(environment, name);
+    if (!text || (text != hip && std::find(texts.begin(), texts.end(), *text) != texts.end())) continue;
+    texts.push_back(*text);
+    const Listed listed = lists_.rocm(*text, left, std::string_view(name) == "ROCR_VISIBLE_DEVICES");
+    narrow(name, Vendor::amd, listed);
+    left = listed.devices;
+  }
+}
+
+void Allotment::intel(const std::string& name, const std::string& text, const Environment& environment) {
+  if (!has(Vendor::intel)) return;
+  const std::string* hierarchy = find(environment, "ZE_FLAT_DEVICE_HIERARCHY");
+  const bool flat = !hierarchy || (to_lower(*hierarchy) != "composite" && to_lower(*hierarchy) != "combined");
+  narrow(name, Vendor::intel, lists_.level_zero(text, flat));
+}
+
+// An engine's list of GPU ids of this node: numbers, names that end in one ("gpu3", "node1-gpu3"), or UUIDs.
+void Allotment::engine(const std::string& name, const std::vector<std::string>& ids) {
+  if (ids.empty() || ids.size() >= machine_.gpus.size()) return;  // a device cgroup shows just these, or these are all
+  std::vector<Device> kept;
+  for (const std::string& id : ids) {
+    const std::size_t start = id.find_last_not_of("0123456789");
+    const auto index = parse_u64(std::string_view(id).substr(start == std::string::npos ? 0 : start + 1));
+    std::optional<Device> device;
+    const bool uuid = starts_with_ignoring_case(id, "GPU-") || starts_with_ignoring_case(id, "MIG-");
+    for (const Vendor vendor : {Vendor::nvidia, Vendor::amd})
+      if (!device && uuid) device = lists_.by_uuid(vendor, id);
+    if (!device && index && *index < machine_.gpus.size() && !starts_with_ignoring_case(id, "MIG-")) {
+      device.emplace();
+      for (std::size_t i = 0; i < units_.size(); ++i)
+        if (units_[i].gpu == *index) device->push_back(i);
+    }
+    if (device) kept.push_back(*std::move(device));
+    else outer_.cautions.push_back(name + " names " + shown(id) + ", which is no GPU of this machine");
+  }
+  narrow(name, [](const Unit&) { return true; }, kept);
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::vector<std::string> result;
+  for (const std::string_view line : split_lines(text))
+    for (const std::string_view part : split(line, ','))
+      for (const std::string_view word : split(part, ' '))
+        if (!trim(word).empty()) result.emplace_back(trim(word));
+  return result;
+}
+
+void Allotment::engines(const Environment& environment) {
+  // A step has its own list within the job's.
+  for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"})
+    if (const std::string* text = find(environment, name)) {
+      engine(name, words(*text));
+      break;
+    }
+  for (const auto& [name, text] : environment) {  // one variable for each resource map, whatever the site calls it
+    if (!name.starts_with("SGE_HGR_") || !contains_ignoring_case(name, "gpu")) continue;
+    if (to_lower(text) != "none") engine(name, words(text));
+  }
+  if (const std::string* text = find(environment, "PBS_GPUFILE")) {
+    if (text->starts_with("/")) outer_.cautions.push_back("PBS_GPUFILE could not be read, so it narrows nothing");
+    else if (*text == no_gpu_here) narrow("PBS_GPUFILE", [](const Unit&) { return true; }, {});
+    else engine("PBS_GPUFILE", words(*text));
+  }
+}
+
+void Allotment::read(const Environment& environment) {
+  const std::string* order = find(environment, "CUDA_DEVICE_ORDER");
+  const bool pci_order = order && *order == "PCI_BUS_ID";
+  if (const auto& text = machine_.outer.visible_devices) {
+    const std::string name = "the machine's outer.visible_devices";
+    if (has(Vendor::nvidia)) nvidia(name, *text, pci_order);
+    else if (has(Vendor::amd)) narrow(name, Vendor::amd, lists_.rocm(*text, lists_.in_runtime_order(Vendor::amd), true));
+    else intel(name, *text, environment);
+  }
+  if (const std::string* text = find(environment, "CUDA_VISIBLE_DEVICES")) nvidia("CUDA_VISIBLE_DEVICES", *text, pci_order);
+  amd(environment);
+  if (const std::string* text = find(environment, "ZE_AFFINITY_MASK")) intel("ZE_AFFINITY_MASK", *text, environment);
+  engines(environment);
+  // Read by the container runtime when the container is made; here it only explains what is missing.
+  const std::string* container = find(environment, "NVIDIA_VISIBLE_DEVICES");
+  if (container && (*container == "none" || *container == "void") && !has(Vendor::nvidia))
+    outer_.cautions.push_back("NVIDIA_VISIBLE_DEVICES=" + *container + ": this container was made without NVIDIA GPUs");
+}
+
+void Allotment::put_in_order(const Environment& environment) {
+  const std::string* order = find(environment, "CUDA_DEVICE_ORDER");
+  for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel}) {
+    const auto listed = numbered_.find(vendor);
+    const bool by_pci = vendor == Vendor::nvidia && order && *order == "PCI_BUS_ID";
+    const auto devices = listed != numbered_.end() ? listed->second
+                         : by_pci                  ? lists_.in_pci_order(vendor)
+                                                   : lists_.in_runtime_order(vendor);
+    for (const Device& device : devices)
+      for (const std::size_t unit : device)
+        if (outer_.visible[unit]) outer_.order.push_back(unit);
+  }
+}
+
+}  // namespace
+
+std::string gpus_of_host(std::string_view gpu_file, std::string_view host) {
+  std::vector<std::string> here;
+  bool elsewhere = false;
+  for (std::string_view line : split_lines(gpu_file)) {
+    line = trim(line);
+    if (line.empty()) continue;
+    const std::size_t dash = line.rfind('-');   // host names have dashes too
+    if (dash == std::string_view::npos || to_lower(first_label(line.substr(0, dash))) == to_lower(first_label(host)))
+      here.emplace_back(line.substr(dash == std::string_view::npos ? 0 : dash + 1));
+    else
+      elsewhere = true;
+  }
+  return here.empty() && elsewhere ? no_gpu_here : join(here, ",");
+}
+
+Environment masks_alone(Environment environment) {
+  std::erase_if(environment, [](const auto& entry) {
+    const std::string_view name = entry.first;
+    return name == "SLURM_STEP_GPUS" || name == "SLURM_JOB_GPUS" || name == "PBS_GPUFILE" || name.starts_with("SGE_HGR_");
+  });
+  return environment;
+}
+
+Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment) {
+  Allotment allotment(snapshot, units);
+  allotment.read(environment);
+  allotment.put_in_order(environment);
+  return std::move(allotment).take();
+}
+
+}  // namespace thole::plan

@@ -1,0 +1,109 @@
+#include "plan/job/submission.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "model/json.hpp"
+
+namespace thole::plan {
+
+namespace {
+
+// Masks, by whoever they were set.
+constexpr std::string_view masks[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                      "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+// What thole sets beside them for the GPUs of a claim (docs/environment.md).
+constexpr std::string_view of_claims[] = {"CUDA_DEVICE_ORDER",
+                                          "ZE_FLAT_DEVICE_HIERARCHY",
+                                          "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+                                          "XLA_PYTHON_CLIENT_MEM_FRACTION",
+                                          "TF_FORCE_GPU_ALLOW_GROWTH",
+                                          "UCX_NET_DEVICES",
+                                          "NCCL_IB_HCA"};
+
+// What describes the task we may be in, with or without a claim.
+constexpr std::string_view of_tasks[] = {"THOLE_TASK", "THOLE_JOB", "THOLE_TASK_INDEX", "THOLE_RUN"};
+
+template <std::size_t n>
+bool among(const std::string_view (&names)[n], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+using Units = std::set<std::size_t>;
+
+Units visible_in(const Environment& environment, const model::Snapshot& snapshot, const std::vector<model::Unit>& units) {
+  const Outer outer = outer_allotment(snapshot, units, environment);
+  Units visible;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (outer.visible[i]) visible.insert(i);
+  return visible;
+}
+
+// The units of the claim we are inside of, as THOLE_GPUS lists them; nothing when it cannot be read.
+std::optional<Units> claimed(const std::string& list, const std::vector<model::Unit>& units) {
+  Units found;
+  try {
+    for (const model::Json& gpu : model::parse_json(list, "THOLE_GPUS"))
+      for (std::size_t i = 0; i < units.size(); ++i)
+        if ((gpu.at("uuid").is_string() && gpu.at("uuid") == units[i].key) ||
+            (gpu.at("uuid").is_null() && gpu.at("index") == units[i].gpu))
+          found.insert(i);
+  } catch (const std::exception&) {  // of the JSON library, or of ours
+    return std::nullopt;
+  }
+  return found;
+}
+
+// `request.on` within what the user's own mask shows.
+std::vector<std::string> narrowed(const model::Request& request, const Units& visible, const Outer& outer,
+                                  const model::Snapshot& snapshot, const std::vector<model::Unit>& units,
+                                  const AskShell& shell) {
+  Units wanted;
+  for (const std::string& word : request.on)
+    for (const std::size_t unit : resolve(word, snapshot, units)) wanted.insert(unit);
+  std::vector<std::string> on;
+  for (const std::size_t unit : visible)
+    if (request.on.empty() || wanted.contains(unit)) on.push_back(units[unit].key);
+  if (on.empty())
+    throw Error(ErrorCode::usage, fmt::format("{} leaves none of the GPUs asked for", outer.named_by))
+        .hint(unset_in(shell, outer.variables));
+  return on;
+}
+
+}  // namespace
+
+Luggage luggage(const Environment& environment, const model::Request& request, const model::Snapshot& snapshot,
+                const std::vector<model::Unit>& units, const AskShell& shell) {
+  Luggage result;
+  const auto claim = environment.find("THOLE_CLAIM");
+  result.inside_claim = claim != environment.end() && !claim->second.empty();
+
+  // What the masks alone narrow, beside an engine's allotment, which a job finds in its environment as it is.
+  Environment unmasked = environment;
+  for (const std::string_view name : masks) unmasked.erase(std::string(name));
+  const Units with = visible_in(environment, snapshot, units), without = visible_in(unmasked, snapshot, units);
+  bool users_own = with != without;
+  if (users_own && result.inside_claim) {
+    const auto list = environment.find("THOLE_GPUS");
+    const std::optional<Units> ours = list == environment.end() ? std::nullopt : claimed(list->second, units);
+    users_own = ours && with != *ours;
+  }
+  result.on = request.on;
+  if (users_own && request.gpus > 0) {
+    const Outer outer = outer_allotment(snapshot, units, environment);
+    result.masked_by = outer.named_by;
+    result.on = narrowed(request, with, outer, snapshot, units, shell);
+  }
+  for (const auto& [name, value] : environment) {
+    if (among(masks, name) || among(of_tasks, name)) continue;
+    if (result.inside_claim && (name.starts_with("THOLE_") || among(of_claims, name))) continue;
+    result.environment.push_back(name + "=" + value);
+  }
+  return result;
+}
+
+bool is_mask(std::string_view variable) { return among(masks, variable); }
+
+}  // namespace thole::plan

@@ -1,0 +1,138 @@
+#include "plan/turn/line.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace thole::plan {
+
+using model::SlotSet;
+
+namespace {
+
+// What a sharer takes of the memory; any number may have been forged.
+std::uint64_t cost(std::uint64_t memory_mib) {
+  return memory_mib + std::min<std::uint64_t>(share_context_mib, std::numeric_limits<std::uint64_t>::max() - memory_mib);
+}
+
+}  // namespace
+
+bool compatible(const Wants& wants, std::uint32_t uid, bool with_any) {
+  return uid == wants.uid || (with_any && wants.share_with_any);
+}
+
+unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state) {
+  if (!wants.shared) return holders.empty() ? 1 : 0;
+  if (state.memory_mib == 0 || holders.size() >= model::share_places) return 0;
+  bool all_mine = true, all_any = wants.share_with_any;
+  // Subtract step by step: a forged record may hold any number, and a sum of them would wrap round.
+  std::uint64_t left = state.memory_mib - std::min(state.memory_mib, state.unclaimed_mib);
+  for (const model::SlotHolder& holder : holders) {
+    if (!holder.shared || !holder.memory_mib || cost(*holder.memory_mib) > left) return 0;
+    left -= cost(*holder.memory_mib);
+    all_mine = all_mine && holder.uid == wants.uid;
+    all_any = all_any && holder.share_with_any;
+  }
+  if (!all_mine && !all_any) return 0;
+  const std::uint64_t fit = left / cost(wants.memory_mib);
+  return static_cast<unsigned>(std::min<std::uint64_t>(fit, model::share_places - holders.size()));
+}
+
+bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wants) {
+  if (slot.key.empty() || !(wants.trust_claims ? !state.sick : state.usable)) return false;
+  SlotState counted = state;
+  if (wants.trust_claims) counted.unclaimed_mib = 0;
+  return places_for(wants, slot.holders, counted) > 0;
+}
+
+Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, std::optional<std::uint64_t> mine,
+           const Wants* wants)
+    : queue_(queue), states_(states) {
+  for (std::size_t s = 0; s < queue.slots.size() && s < model::max_slots; ++s) {
+    const model::SlotView& slot = queue.slots[s];
+    named_[s] = !slot.key.empty();
+    usable_[s] = s < states.size() && states[s].usable;
+    sick_[s] = s < states.size() && states[s].sick;
+    claimed_[s] = !slot.holders.empty();
+    exclusive_[s] = std::any_of(slot.holders.begin(), slot.holders.end(), [](const auto& h) { return !h.shared; });
+  }
+  waiters_.reserve(queue.tickets.size() + 1);
+  mine_ = static_cast<std::size_t>(-1);
+  SlotSet wanted_before;
+  const auto add = [&](std::uint64_t number, const Wants& wanted, bool stopped) {
+    Waiter& waiter = waiters_.emplace_back(Waiter{number, wanted, stopped, possible(wanted), false});
+    const bool never = stopped || waiter.possible.count() < wanted.count;
+    waiter.gives_way = !never && wanted.leave > 0;
+    waiter.passed_over = never || (waiter.gives_way && ((wanted.eligible & wanted_before).any() ||
+                                                        open_to(wanted).count() < wanted.count));
+    if (!waiter.passed_over) wanted_before |= wanted.eligible;
+  };
+  for (const model::TicketView& ticket : queue.tickets) {
+    if (wants && mine == ticket.number) {
+      mine_ = waiters_.size();
+      add(ticket.number, *wants, false);
+    } else {
+      add(ticket.number, ticket, ticket.stopped);
+    }
+  }
+  if (wants && mine_ == static_cast<std::size_t>(-1)) {
+    mine_ = waiters_.size();
+    add(mine.value_or(0), *wants, false);
+  }
+  if (!wants) mine_ = waiters_.size();
+}
+
+std::optional<std::size_t> Line::find(std::uint64_t number) const {
+  for (std::size_t i = 0; i < waiters_.size(); ++i)
+    if (waiters_[i].number == number) return i;
+  return std::nullopt;
+}
+
+SlotState Line::state_for(const Wants& wants, unsigned s) const {
+  SlotState counted = state(s);
+  if (wants.trust_claims) {
+    counted.usable = !counted.sick;
+    counted.unclaimed_mib = 0;
+  }
+  return counted;
+}
+
+SlotSet Line::possible(const Wants& wants) const {
+  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
+  if (!wants.shared) return set;
+  for_each(set, queue_.slots.size(), [&](unsigned s) { set[s] = places_for(wants, {}, state_for(wants, s)) > 0; });
+  return set;
+}
+
+SlotSet Line::open_to(const Wants& wants) const {
+  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
+  if (!wants.shared) return without_left(wants, set & ~claimed_);
+  for_each(set, queue_.slots.size(),
+           [&](unsigned s) { set[s] = places_for(wants, slot(s).holders, state_for(wants, s)) > 0; });
+  return without_left(wants, set);
+}
+
+// --leave: unclaimed slots only while enough of them stay unclaimed.
+SlotSet Line::without_left(const Wants& wants, SlotSet open) const {
+  if (wants.leave == 0) return open;
+  return (open & ~claimed_).count() < std::size_t{wants.count} + wants.leave ? open & claimed_ : open;
+}
+
+bool Line::can_start(std::size_t i) const { return open_to(waiters_[i].wants).count() >= waiters_[i].wants.count; }
+
+std::optional<std::size_t> Line::before(std::size_t i) const {
+  for (std::size_t j = i; j-- > 0;)
+    if (!waiters_[j].passed_over && (waiters_[j].wants.eligible & waiters_[i].wants.eligible).any()) return j;
+  return std::nullopt;
+}
+
+std::vector<bool> Line::held_up() const {
+  std::vector<bool> result(size());
+  SlotSet wanted_before;
+  for (std::size_t i = 0; i < size(); ++i) {
+    result[i] = (waiters_[i].wants.eligible & wanted_before).any();
+    if (!waiters_[i].passed_over) wanted_before |= waiters_[i].wants.eligible;
+  }
+  return result;
+}
+
+}  // namespace thole::plan

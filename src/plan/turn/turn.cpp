@@ -1,0 +1,238 @@
+// How nobody sleeps through his chance. The store wakes a waiter when the ticket it stands behind leaves, when one it
+// follows leaves, when a holder it watches lets go, or when it is nudged. That suffices because, at any time:
+//   * every claimed slot that a waiter wants is watched by it, or is wanted by the waiter it stands behind, who sees to it
+//     in the same way: so a release wakes the first in line for that slot, and no herd. Whoever starts while others wait
+//     nudges those whose watch must now cover what it took;
+//   * slot by slot, everybody follows the one next before him. So each ticket that leaves has a follower, the first later one
+//     that overlaps it, and who has lost the one before him looks again and finds whom to follow now. Only the first follower
+//     and those behind it can gain by the leaving, which also covers a start: to become a holder takes from everybody, to
+//     leave the line gives. (One exception: what is taken may make a waiter that leaves slots to others give way.)
+//   * whoever is woken and cannot start nudges the first later waiter that can, of each set that compete; one that starts
+//     leaves, so its follower looks for the next. So one free slot does not wake all who would like it.
+// tests/property/plan_turn_test.cpp plays this without any time-out.
+#include "plan/turn/turn.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "plan/turn/line.hpp"
+#include "plan/turn/schedule.hpp"
+
+namespace thole::plan {
+
+using model::Decision;
+using model::QueueView;
+using model::Refuse;
+using model::SlotSet;
+using model::Take;
+using model::Wait;
+
+namespace {
+
+using Slots = std::vector<unsigned>;
+
+constexpr unsigned most_stopped = 16;          // each followed costs a descriptor
+
+// Never, whatever the others do: the store must not keep such a ticket.
+std::optional<Refuse> never(const Wants& wants, const QueueView& queue, const std::vector<SlotState>& states) {
+  if (wants.eligible.count() < wants.count)
+    return Refuse{true, fmt::format("{} asked for, but only {} would do", wants.count, wants.eligible.count())};
+  if (!wants.shared) {
+    if (wants.eligible.count() >= std::size_t{wants.count} + wants.leave) return std::nullopt;
+    return Refuse{true, fmt::format("{} asked for and {} left to others, but only {} would do", wants.count, wants.leave,
+                                    wants.eligible.count())};
+  }
+  unsigned too_small = 0, unknown = 0;
+  for_each(wants.eligible, queue.slots.size(), [&](unsigned s) {
+    const std::uint64_t memory = s < states.size() ? states[s].memory_mib : 0;
+    if (memory == 0) ++unknown;
+    else if (wants.memory_mib >= memory || memory - wants.memory_mib < share_context_mib) ++too_small;
+  });
+  if (wants.eligible.count() - too_small < wants.count)
+    return Refuse{true, fmt::format("a share of {} (and {} for its context) is more than the GPU's memory",
+                                    format_mib(wants.memory_mib), format_mib(share_context_mib))};
+  if (wants.eligible.count() - too_small - unknown < wants.count)
+    return Refuse{false, "the memory of the GPU cannot be read, so it cannot be shared"};
+  return std::nullopt;
+}
+
+// Sharers pack: beside my own first, then beside others who allow it, then on an empty slot.
+std::optional<Slots> pick(const Line& line, const Wants& wants, const SlotSet& free, const Chooser& choose) {
+  if (wants.shared && wants.count > 0) {
+    const SlotSet shared = free & line.claimed();
+    SlotSet mine = shared;
+    for_each(shared, model::max_slots, [&](unsigned s) {
+      for (const model::SlotHolder& holder : line.slot(s).holders)
+        if (holder.uid != wants.uid) mine.reset(s);
+    });
+    for (const SlotSet& some : {mine, shared})
+      if (some.count() >= wants.count)
+        if (auto slots = choose(some)) return slots;
+  }
+  return choose(free);
+}
+
+std::optional<Slots> backfill(const Line& line, std::size_t i, const SlotSet& free, const Schedule& schedule,
+                              const Chooser& choose, WallTime now) {
+  const Wants& wants = line[i].wants;
+  const WallTime end = schedule.end_of(now, *wants.time);
+  const SlotSet allowed = schedule.harmless(i, free, end);
+  if (allowed.count() < wants.count) return std::nullopt;
+  // The best slots, if they harm nobody; else the best of those that surely do not.
+  if (const auto best = pick(line, wants, free, choose)) {
+    SlotSet set;
+    for (const unsigned s : *best) set.set(s);
+    if (schedule.harmless(i, set, end) == set) return best;
+  }
+  return pick(line, wants, allowed, choose);
+}
+
+// Those who want a slot that I take now, and neither watch it yet nor stand behind one who does; and those behind a waiter
+// that may no longer start now, and so gives way.
+std::vector<std::uint64_t> must_watch(const Line& line, const Slots& taken) {
+  SlotSet slots;
+  for (const unsigned s : taken) slots.set(s);
+  std::vector<std::uint64_t> result;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (i == line.mine() || line[i].stopped) continue;
+    const auto before = line.before(i);
+    if (before && *before == line.mine()) continue;  // my leaving wakes it
+    const SlotSet wanted = line[i].wants.eligible & slots;
+    if (before && line[*before].gives_way && (line[*before].wants.eligible & slots).any()) result.push_back(line[i].number);
+    else if ((before ? wanted & ~line[*before].wants.eligible : wanted).any()) result.push_back(line[i].number);
+  }
+  return result;
+}
+
+// The earlier waiters that are next before me for some slot: nobody who reacts stands between us for it. Of those that do not
+// react a few: what their start takes I would see by my look after 2 s.
+std::vector<std::uint64_t> to_follow(const Line& line, std::size_t i, std::optional<std::size_t> before) {
+  std::vector<std::uint64_t> result;
+  const SlotSet& mine = line[i].wants.eligible;
+  unsigned followed_stopped = 0;
+  SlotSet open = mine;                         // not wanted by anybody between j and me who will react
+  for (std::size_t j = i; j-- > 0 && open.any();) {
+    const SlotSet& other = line[j].wants.eligible;
+    if (before != j && (other & open).any() && (!line[j].stopped || followed_stopped++ < most_stopped))
+      result.push_back(line[j].number);
+    if (!line[j].stopped) open &= ~other;
+  }
+  return result;
+}
+
+// Those before me for any slot who could start at this moment, if all like them before them did not exist.
+std::vector<model::Idle> idle_before(const Line& line, std::size_t me) {
+  std::vector<model::Idle> result;
+  std::vector<std::size_t> firsts;             // nobody who could start stands before these
+  SlotSet held_up;                             // wanted by somebody earlier who must go first, and cannot start
+  for (std::size_t i = 0; i < me; ++i) {
+    const SlotSet& wanted = line[i].wants.eligible;
+    if (line[i].passed_over) continue;
+    if ((wanted & held_up).any() || !line.can_start(i)) {
+      held_up |= wanted;
+      continue;
+    }
+    const auto overlaps = [&](std::size_t j) { return (line[j].wants.eligible & wanted).any(); };
+    const auto first = std::find_if(firsts.begin(), firsts.end(), overlaps);
+    const std::size_t root = first == firsts.end() ? i : *first;
+    if (root == i) firsts.push_back(i);
+    if ((wanted & line[me].wants.eligible).any())
+      result.push_back({line[i].number, line[i].wants.uid, line[root].number, line[root].wants.uid});
+  }
+  return result;
+}
+
+// Later waiters that could start at this moment: exactly those whose own decision would be to start. Of those that compete
+// the first, and two more in case it sleeps longer than we can see; when it has started, its follower looks for the next.
+std::vector<std::uint64_t> can_start_behind(const Line& line, std::size_t i, const QueueView& queue,
+                                            std::optional<Schedule>& schedule, WallTime now) {
+  std::vector<std::uint64_t> result;
+  if (i + 1 >= line.size() || line.could_admit_a_claim().none()) return result;
+  const std::vector<bool> held_up = line.held_up();
+  SlotSet nudged;                              // wanted by the first ones
+  unsigned more = 2;
+  for (std::size_t k = i + 1; k < line.size(); ++k) {
+    const Waiter& other = line[k];
+    if (other.stopped || (held_up[k] && !other.wants.time)) continue;
+    const bool competes = (other.wants.eligible & nudged).any();
+    if (competes && more == 0) continue;
+    const SlotSet free = line.open_to(other.wants);
+    if (free.count() < other.wants.count) continue;
+    if (held_up[k]) {
+      if (!schedule) schedule.emplace(line, line.size(), queue.slots.size(), now);
+      if (schedule->harmless(k, free, schedule->end_of(now, *other.wants.time)).count() < other.wants.count) continue;
+    }
+    result.push_back(other.number);
+    nudged |= other.wants.eligible;
+    more -= competes;
+  }
+  return result;
+}
+
+Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::optional<std::size_t> before,
+          std::optional<Schedule>& schedule, WallTime now) {
+  const std::size_t me = line.mine();
+  const Wants& wants = line[me].wants;
+  Wait result;
+  result.watch = wants.eligible & line.claimed();
+  result.passed_over = line[me].passed_over;
+  if (before) {
+    result.behind = line[*before].number;
+    result.watch &= ~line[*before].wants.eligible;
+    result.could_start_but_for_behind = !line.before(*before) && line.can_start(*before);
+  }
+  result.follow = to_follow(line, me, before);
+  for_each(wants.eligible & ~free, queue.slots.size(), [&](unsigned s) {
+    const SlotState seen = line.state_for(wants, s);
+    SlotState unused = seen;
+    unused.usable = true;
+    unused.sick = false;
+    unused.unclaimed_mib = 0;
+    result.observe[s] = admits(line.slot(s), unused, wants) && !admits(line.slot(s), seen, wants);
+  });
+  for (std::size_t i = 0; i < me; ++i)
+    if (!line[i].passed_over && (line[i].wants.eligible & wants.eligible).any()) ++result.position;
+
+  result.idle = idle_before(line, me);
+  result.nudge = can_start_behind(line, me, queue, schedule, now);
+  if (!schedule) schedule.emplace(line, me + 1, queue.slots.size(), now);
+  result.promise = schedule->start(me);
+  if (before && free.count() >= wants.count) result.would_fit = schedule->longest_harmless(me, free);
+  return result;
+}
+
+}  // namespace
+
+Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const Wants& wants,
+                const std::vector<SlotState>& states, const Chooser& choose, WallTime now) {
+  if (auto refusal = never(wants, queue, states)) return *std::move(refusal);
+  const Line line(queue, states, mine, &wants);
+  const std::size_t me = line.mine();
+  const SlotSet free = line.open_to(wants);
+  const auto before = line.before(me);
+  std::optional<Schedule> schedule;            // made only when somebody must be promised something
+  if (free.count() >= wants.count) {
+    std::optional<Slots> slots;
+    if (!before) {
+      slots = pick(line, wants, free, choose);
+    } else if (wants.time) {
+      schedule.emplace(line, line.size(), queue.slots.size(), now);
+      slots = backfill(line, me, free, *schedule, choose, now);
+    }
+    if (slots) {
+      std::vector<std::uint64_t> nudge = must_watch(line, *slots);
+      return Take{*std::move(slots), std::move(nudge)};
+    }
+  }
+  return wait(line, queue, free, before, schedule, now);
+}
+
+std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {
+  const Line line(queue, states, std::nullopt, nullptr);
+  const Schedule schedule(line, line.size(), queue.slots.size(), now);
+  std::vector<std::optional<WallTime>> result;
+  for (std::size_t i = 0; i < line.size(); ++i) result.push_back(schedule.start(i));
+  return result;
+}
+
+}  // namespace thole::plan
