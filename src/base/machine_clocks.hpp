@@ -15,6 +15,11 @@ struct ClocksAhead {
 };
 const ClocksAhead& clocks_ahead();
 
+// A time of ours as all time namespaces of the machine count it.
+inline Millis for_all(SteadyTime time) {
+  return std::chrono::floor<Millis>(time.time_since_epoch() - clocks_ahead().monotonic);
+}
+
 Millis since_boot();                             // of the machine, the same in every time namespace
 std::optional<Millis> known_since_boot();        // nothing where /proc does not tell what is ours and what is the machine's
 

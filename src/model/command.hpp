@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace thole::model {
 
@@ -19,6 +20,13 @@ enum class Left : std::uint8_t {
   something,
   unsure,  // it forks faster than it can be read; never taken for nothing
   unseen,  // something, and no process of it can be told from a stranger's (/proc shows another pid namespace)
+};
+
+// How a command ended, as its parent is told.
+struct HowEnded {
+  std::optional<int> exit_code, signal;          // neither: nobody knows
+  bool core = false;
+  std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
 };
 
 }  // namespace thole::model

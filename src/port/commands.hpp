@@ -38,9 +38,7 @@ enum class Names : bool { no, yes };
 
 struct CommandEnded {
   Bay bay = 0;
-  std::optional<int> exit_code, signal;          // neither: nobody knows
-  bool core = false;
-  std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
+  model::HowEnded how;
   bool alone = false;                            // nothing else can be left of it
 };
 struct RestStirred {};                           // some of what commands have left behind has come or gone

@@ -51,6 +51,7 @@ struct ProcessSpec {
     int file = -1;                               // -1: none
     std::size_t offset = 0;
     model::TaskPhase text{};
+    std::size_t pid_offset = 0;                  // where its number stands, written before that
   } reached{};
 };
 

@@ -12,14 +12,6 @@
 
 namespace thole::port {
 
-struct TaskRun {
-  unsigned place = 0;
-  std::optional<Seconds> time_limit;             // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
-  Millis patience{10'000};
-  bool linger = false;                           // wait for what it leaves behind instead of ending it
-  std::function<void(const std::vector<std::string>&)> on_out_of_reach = {};   // who the kernel does not let us end; each once
-};
-
 struct TaskOver {
   unsigned place = 0;
   Ended ended;
@@ -27,6 +19,18 @@ struct TaskOver {
   bool taken_down = false;                       // by a signal that was not ours, and its lane was told to end as well
   bool survived = false;                         // something of it could not be ended
   std::optional<std::uint64_t> peak_memory_kib;  // of the largest of its processes that were waited for
+};
+
+struct TaskRun {
+  unsigned place = 0;
+  std::optional<Seconds> time_limit;             // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
+  Millis patience{10'000};
+  bool linger = false;                           // wait for what it leaves behind instead of ending it
+  std::function<void(const std::vector<std::string>&)> on_out_of_reach = {};   // who the kernel does not let us end; each once
+  std::function<void(unsigned rungs, bool time_limit)> on_rung = {};   // of its end, before it is told; 1 INT, 2 TERM, 3 KILL
+  // Its command has ended, and the kernel still knows how: what it has left may yet be ended. Not told of one that may have
+  // been taken down with everything.
+  std::function<void(const TaskOver&)> on_command_end = {};
 };
 
 class TaskKeeper {
@@ -38,6 +42,7 @@ class TaskKeeper {
 
   virtual void stop(unsigned place) = 0;         // as its time limit would; also what lingers of it
   virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
+  virtual bool is_paused(unsigned place) const = 0;      // not so once its end has begun
 
   // Whether this process was told to end (SIGTERM): the machine goes down, or somebody wants it so.
   virtual bool told_to_end() = 0;

@@ -17,6 +17,7 @@
 #include "host/queue/local_door.hpp"
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
+#include "host/queue/runners_children.hpp"
 #include "host/queue/task_commands.hpp"
 #include "host/store/job_store.hpp"
 #include "host/surroundings/host_name.hpp"
@@ -47,6 +48,7 @@ struct Queue::Parts {
   host::LocalDoor door;
   host::LocalLanes lanes;
   host::LogFiles logs;
+  host::RunnersChildren children{};
   host::InheritedSignals inherited{};            // of the runner; see ports()
 };
 
@@ -86,10 +88,15 @@ app::QueuePorts Queue::ports() {
   return {.site = [this]() -> app::Site& { return wire_.site(); },
           .jobs = parts.jobs,
           .lanes = parts.lanes,
+          .children = parts.children,
           .door = parts.door,
           .logs = parts.logs,
           .keeper = [&parts, &clock = wire_.clock()] {
-            return std::make_unique<app::TaskLives>(std::make_unique<host::TaskCommands>(parts.inherited), clock);
+            auto commands = std::make_unique<host::TaskCommands>(parts.inherited);
+            host::TaskCommands& made = *commands;
+            auto lives = std::make_unique<app::TaskLives>(std::move(commands), clock);
+            made.before_burial = [&lives = *lives](const port::CommandEnded& end) { lives.before_burial(end); };
+            return lives;
           },
           .bind = wire_.bind_site(),
           .clock = wire_.clock(),

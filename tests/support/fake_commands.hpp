@@ -94,7 +94,7 @@ class FakeCommands : public port::Commands {
   void end(port::Bay bay, std::optional<int> exit_code, std::optional<int> signal = {}) {
     Running& it = bays[bay];
     it.runs = false;
-    happened.push_back(port::CommandEnded{bay, exit_code, signal, false, {}, it.rest.empty()});
+    happened.push_back(port::CommandEnded{bay, {exit_code, signal, false, {}}, it.rest.empty()});
   }
   void stir() { happened.push_back(port::RestStirred{}); }
 

@@ -119,7 +119,7 @@ def test_what_is_left_of_the_last_task_has_its_own_time_to_save_its_work(queue, 
 
 @pytest.mark.parametrize("how", ["run", "map"])
 def test_a_job_goes_on_whose_lane_was_killed_below(queue, tmp_path, how):
-    """Its command is left to the supervisor then; the runner looks after it."""
+    """Its command is left to the runner then, which looks after it."""
     for name in ("gate", "go"):
         os.mkfifo(tmp_path / name)
     inside = f"{THOLE} submit -q --on 1 -- sh -c 'echo $$ > begun.new; mv begun.new begun; cat gate; echo > done'; cat go"
@@ -129,8 +129,8 @@ def test_a_job_goes_on_whose_lane_was_killed_below(queue, tmp_path, how):
         command = int(text_of(tmp_path / "begun"))
         lane, = queue.lanes()
         os.kill(lane, signal.SIGKILL)
-        eventually(lambda: any(pid == command and parent == outer.pid for pid, _, parent, _ in processes()),
-                   "the command is left to the supervisor")
+        eventually(lambda: any(pid == command and parent == queue.runner() for pid, _, parent, _ in processes()),
+                   "the command is left to the runner")
         (tmp_path / "go").write_text("")
         assert outer.wait() == 0
     assert not gone(command)

@@ -2,6 +2,7 @@
 stops and goes on as a whole."""
 import os
 import signal
+import time
 
 import pytest
 
@@ -62,3 +63,29 @@ def test_what_a_paused_command_leaves_behind_goes_on_when_that_is_killed(queue, 
     queue.call("cancel", job)
     queue.until_ended(job)
     assert gone(left)
+
+
+def test_what_lingers_is_paused_and_its_limit_stands_still(queue, tmp_path):
+    job = queue.submit("-g", "0", "--linger", "--time", "2s", *shell(LINGERS))
+    left = int(text_of(tmp_path / "left"))
+    eventually(lambda: queue.commands() == [left], "the command has ended")
+    queue.call("pause", job)
+    eventually(lambda: state_of(left) == "T", "it stands")
+    end = time.monotonic() + 3
+    eventually(lambda: time.monotonic() > end, "longer than its limit")
+    assert state_of(left) == "T" and queue.states(job) == {"running": 1}
+    queue.call("continue", job)
+    queue.until_ended(job)
+    assert gone(left) and queue.states(job) == {"failed": 1}
+
+
+def test_what_is_being_ended_is_not_shown_as_paused(queue, tmp_path):
+    deaf = "trap 'echo > told' INT; echo > up; while :; do sleep 0.05; done"
+    job = queue.submit("-g", "0", "--patience", "60s", *shell(deaf))
+    eventually((tmp_path / "up").exists, "it runs")
+    queue.call("cancel", job)
+    eventually((tmp_path / "told").exists, "it is being ended")
+    queue.call("pause", job)
+    eventually(lambda: queue.rows("SELECT flags & 1 FROM task WHERE job = ?", job) == [(0,)], "which goes on")
+    queue.kill(queue.commands())
+    queue.until_ended(job)

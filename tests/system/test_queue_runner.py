@@ -278,11 +278,55 @@ def test_a_runner_ends_when_its_queue_was_removed(queue):
     eventually(lambda: gone(pid), "the runner ends")
 
 
-def test_a_job_whose_lane_was_killed_is_lost_once_nothing_of_it_lives(queue, tmp_path):
+def kill_lanes_with_their_runner(queue):
+    """Then nobody is left whom the kernel would tell how their commands end."""
+    lanes = queue.lanes()
+    queue.kill([queue.runner()])
+    queue.kill(lanes)
+    eventually(lambda: not set(lanes) & set(queue.lanes()), "the lanes are dead")
+    queue.call("jobs")                             # starts a runner, if no lane has
+
+
+@pytest.mark.parametrize("script, ends", [("exit 7", ("failed", 7, None)), ("exit 0", ("done", 0, None)),
+                                          ("kill -SEGV $$", ("failed", None, signal.SIGSEGV))],
+                         ids=["failed", "done", "signal"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_whose_lane_was_killed_keeps_its_status(queue, when, script, ends):
+    """While its runner lives, to whom the kernel gives it, also where it has ended before."""
+    os.mkfifo(queue.folder / "gate")
+    job = queue.submit("-g", "1", *shell(f"echo $$ > pid.new; mv pid.new pid; cat gate; {script}"))
+    eventually((queue.folder / "pid").exists, "it runs")
+    lanes = queue.lanes()
+    if when == "after":
+        for lane in lanes:
+            os.kill(lane, signal.SIGSTOP)          # it does not see the end
+        open_gate(queue.folder / "gate")
+        eventually(lambda: state_of(int((queue.folder / "pid").read_text())) == "Z", "it has ended")
+    queue.kill(lanes)
+    if when == "before":
+        eventually(lambda: not queue.lanes(), "the lane is dead")
+        open_gate(queue.folder / "gate")
+    assert only_task(queue, job)[:3] == ends
+
+
+def test_what_a_task_has_left_is_ended_when_its_lane_was_killed_and_its_status_is_kept(queue, tmp_path):
+    os.mkfifo(queue.folder / "gate")
+    rest = "trap 'echo > heard; exit' TERM; echo > left; while :; do sleep 0.05; done"
+    job = queue.submit("-g", "1", "--patience", "60s", *shell(f'sh -c "{rest}" & cat gate; exit 3'))
+    eventually((queue.folder / "left").exists, "it runs")
+    lanes = queue.lanes()
+    for lane in lanes:
+        os.kill(lane, signal.SIGSTOP)              # it does not see the end of the command
+    open_gate(queue.folder / "gate")
+    queue.kill(lanes)
+    assert only_task(queue, job)[:3] == ("failed", 3, None)
+    assert (queue.folder / "heard").exists(), "TERM"
+
+
+def test_a_job_whose_lane_was_killed_with_its_runner_is_lost_once_nothing_of_it_lives(queue, tmp_path):
     job = queue.submit("-g", "1", *shell("sleep 600 & exec sleep 600"))
     command, child = queue.until_asleep(2)
-    queue.kill(queue.lanes())
-    eventually(lambda: not queue.lanes(), "the lane is dead")
+    kill_lanes_with_their_runner(queue)
     queue.kill([command])
     eventually(lambda: gone(command), "the command has ended")
     assert queue.states(job) == {"running": 1}, "its child lives"
@@ -319,7 +363,7 @@ def test_lanes_that_die_before_their_claim_are_not_started_again_without_end(que
 def test_a_lost_task_runs_again_only_where_that_was_asked_for(queue, tmp_path):
     job = queue.submit("-g", "1", "--retry", "1,lost", *shell("echo x >> tries; test $(wc -l < tries) = 2 || exec sleep 600"))
     tried = queue.until_asleep()
-    queue.kill(queue.lanes())
+    kill_lanes_with_their_runner(queue)
     queue.kill(tried)
     assert only_task(queue, job)[:2] == ("done", 0)
 
@@ -334,7 +378,7 @@ def test_who_follows_a_task_that_is_lost_and_runs_again_sees_each_run_once(queue
         follower.until("try 1")
         if late:
             follower.kill(signal.SIGSTOP)
-        queue.kill(queue.lanes())
+        kill_lanes_with_their_runner(queue)
         queue.kill(tried)
         queue.until_ended(job)
         follower.kill(signal.SIGCONT)
@@ -371,12 +415,12 @@ def test_pause_and_continue_reach_a_task_whose_lane_was_killed(queue):
 
 
 def test_a_limit_holds_after_the_lane_was_killed(queue):
-    """The runner counts on. Nobody sees the status, so the task is lost and not failed."""
+    """The runner counts on."""
     job = queue.submit("-g", "0", "--time", "8s", "--", "sleep", "600")
     queue.until_asleep()
     queue.kill(queue.lanes())
     state, code, number, _, reason = only_task(queue, job)
-    assert (state, code, number) == ("lost", None, None) and "time limit" in reason
+    assert (state, code, number, reason) == ("failed", None, signal.SIGINT, "time limit")
 
 
 def test_a_limit_that_a_dead_lane_has_left_ends_what_does_not_listen(queue):

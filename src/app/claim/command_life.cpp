@@ -8,6 +8,8 @@
 namespace thole::app {
 
 using model::Left;
+using model::SentTo;
+using model::Signal;
 using plan::Phase;
 using plan::Rung;
 using plan::Why;
@@ -36,9 +38,11 @@ void CommandLife::tell(const plan::Event& event) {
   for (;;) {
     if (act.name) name();
     if (act.send) {
+      if (life_.rung != Rung::none && events_.rung) events_.rung(life_.rung, life_.why);
       const std::vector<std::string> others = commands_.send(bay_, act.send->signal, act.send->to);
       if (!others.empty() && events_.out_of_reach) events_.out_of_reach(others);
     }
+    if (act.go_on) (void)commands_.send(bay_, Signal::go_on, SentTo::all);
     if (act.send || act.name) say_step(before);
     if (!act.look) break;
     const port::Rest rest = commands_.look(bay_, port::Names::no);
@@ -50,17 +54,19 @@ void CommandLife::tell(const plan::Event& event) {
 void CommandLife::heard(const port::CommandEvent& event) {
   if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
   if (const auto* signal = std::get_if<port::Signalled>(&event)) {
-    const bool hang_up = signal->number == SIGHUP && life_.phase == Phase::lingering;   // it stays when its terminal goes
+    const bool may_linger = life_.phase == Phase::settling || life_.phase == Phase::lingering;
+    const bool lingers = manner_.leaves == plan::Leaves::linger && may_linger;
+    const bool hang_up = signal->number == SIGHUP && lingers;   // it stays when its terminal goes
     if (is_interrupt(signal->number) && !hang_up) tell(plan::Hurried{});
     return;
   }
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
   const auto* end = std::get_if<port::CommandEnded>(&event);
   if (!end || end->bay != bay_) return;
-  ended_.exit_code = end->exit_code;
-  ended_.signal = end->signal;
-  ended_.core = end->core;
-  peak_memory_kib_ = end->peak_memory_kib;
+  ended_.exit_code = end->how.exit_code;
+  ended_.signal = end->how.signal;
+  ended_.core = end->how.core;
+  peak_memory_kib_ = end->how.peak_memory_kib;
   why_it_ended_ = life_.why;
   put_why(ended_, why_it_ended_);
   tell(plan::Ended{end->alone});
@@ -79,7 +85,8 @@ void CommandLife::name() {
   if (!rest.who.empty()) first_left_ = rest.who.front();
   for (const port::Member& member : rest.who) ended_.left_behind.push_back(member.words);
   if (rest.who.empty() && rest.left != Left::nothing) ended_.left_behind.emplace_back(nobody_read);
-  if (events_.left_behind && !ended_.left_behind.empty()) events_.left_behind(ended_.left_behind);
+  if (events_.left_behind && !ended_.left_behind.empty())
+    events_.left_behind(ended_.left_behind, life_.phase == Phase::lingering);
 }
 
 // To those who wait for its end: for whom, and when it gets KILL.

@@ -20,11 +20,12 @@ namespace thole::app {
 
 // Told as it happens; each may be empty. Texts are "pid command", not yet printable.
 struct LifeEvents {
-  std::function<void(const std::vector<std::string>&)> left_behind;   // once, before it gets a signal
+  std::function<void(const std::vector<std::string>&, bool waited_for)> left_behind;   // once, before it gets a signal
   std::function<void(const std::vector<std::string>&)> out_of_reach;  // the kernel does not let us signal these; each once
   std::function<void(const std::vector<std::string>&)> spared;        // at the end: may be of who was there before
   std::function<void()> unseen;                                       // there is a rest and nothing can be told of it
   std::function<void(const port::Ending&)> ending;                    // at each step towards the end
+  std::function<void(plan::Rung, plan::Why)> rung;                    // before the signals of this rung are sent
 };
 
 // Why a command has ended, as far as it was ended: of the moment of its end, for who has ended by himself was not ended by what
@@ -44,6 +45,7 @@ class CommandLife {
   bool is_over() const { return life_.phase == plan::Phase::over; }
   std::optional<SteadyTime> deadline() const { return life_.deadline(); }
   plan::Why why() const { return life_.why; }
+  bool is_paused() const { return life_.paused; }
   bool may_be_extended() const { return !is_over() && life_.rung == plan::Rung::none; }
   plan::Why why_it_ended() const { return why_it_ended_; }   // the command itself; none: by itself
   // Once it is over:

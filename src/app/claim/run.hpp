@@ -41,7 +41,7 @@ struct RunEvents {
   std::function<void(const Acquired&)> got;
   std::function<void(const Binding&)> binding;  // the plan, before the command starts
   std::function<void(const Binding&, const ReadBack&)> bound;  // what came of it
-  std::function<void(const std::vector<std::string>&)> left_behind;
+  std::function<void(const std::vector<std::string>&, bool waited_for)> left_behind;
 };
 
 struct RunPorts {

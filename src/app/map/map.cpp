@@ -73,6 +73,7 @@ class Map {
   void deadlines_passed();
   void tell(std::size_t place, const plan::Event& event);
   void name(std::size_t place) const;
+  void tell_left_behind(const std::vector<std::string>& left) const;
   void give_up(std::size_t place);
   void end_quietly(MapSeat& seat);
   void caution(const std::string& text) const { if (telling_ && events_.claims.caution) events_.claims.caution(text); }
@@ -230,7 +231,7 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
     look->left = pool_.strays(look->claims);
     if (!look->left.spared.empty()) caution(spared_text(look->left.spared));
   }
-  const RestTurn turn{pool_, look->left, now(), wanted_.patience, telling_ ? events_.claims.left_behind : nullptr,
+  const RestTurn turn{pool_, look->left, now(), wanted_.patience, [this](const auto& left) { tell_left_behind(left); },
                       [this](const auto& others) { tell_out_of_reach(others); }};
   if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);
   if (lane.rest.is_over(lane.gain.acquired.claim.id, turn) && *look->by_nobodys) return true;
@@ -441,8 +442,11 @@ void Map::tell(std::size_t place, const plan::Event& event) {
 }
 
 void Map::name(std::size_t place) const {
-  if (!telling_ || !events_.claims.left_behind) return;
-  if (const auto left = pool_.group(place); !left.empty()) events_.claims.left_behind(left);
+  if (const auto left = pool_.group(place); !left.empty()) tell_left_behind(left);
+}
+
+void Map::tell_left_behind(const std::vector<std::string>& left) const {
+  if (telling_ && events_.claims.left_behind) events_.claims.left_behind(left, false);
 }
 
 // Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.

@@ -20,6 +20,7 @@ struct Ended {
 };
 struct Unknown {                                 // it began, or that cannot be told, and nobody saw its end
   model::Boot boot = model::Boot::this_one;      // under which it began; of another one nothing lives
+  std::optional<Ended> command{};                // but that of its command, which may have left something
 };
 struct Untold {};                                // whether it began: perhaps this is another boot
 using Remains = std::variant<NeverBegan, Ended, Unknown, Untold>;

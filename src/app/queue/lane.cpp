@@ -28,9 +28,13 @@ constexpr std::size_t tail_for_signs = 64 * 1024;
 constexpr std::uint64_t default_log_limit_mib = 1024;
 constexpr Millis first_retry{500}, longest_retry{30'000};   // of a write to a store that has no room
 constexpr Millis keeps_unused_gpus{4'000};        // as long as such a pause is no longer
-
-constexpr Millis signals_take{1'000};             // where everything is ended, from the first to the last
 constexpr Millis accounts_patience{2'000};       // a driver that hangs must not keep a lane
+
+HowItEnded how_of(const port::TaskOver& over) {
+  const unsigned flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
+                         (over.cancelled ? model::how_cancelled : 0) | (over.taken_down ? model::how_taken_down : 0);
+  return {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags, over.peak_memory_kib.value_or(0)};
+}
 
 class Lane {
  public:
@@ -65,6 +69,10 @@ class Lane {
   void declare_end(const Running& running);
   void declare(std::optional<WallTime> until);
   void pause(unsigned number, Running& running, bool paused);
+  void say_rung(unsigned place, unsigned rungs, bool time_limit);
+  void say_command_end(const port::TaskOver& end);
+  void cannot_pause(const Running& running);
+  void look_at_pauses();
   void could_not_begin(Running& running, const Error& error);
   port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
   std::string header_for(const Running& running, const std::vector<std::string>& argv) const;
@@ -280,7 +288,9 @@ void Lane::begin(const port::TakenTask& taken) {
     model::ProcessIdentity command;
     spec.identity = &command;
     port::TaskRun run{taken.place, taken.time, spec_.patience, spec_.linger,
-                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); }};
+                      [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
+                      [this, place = taken.place](unsigned rungs, bool limit) { say_rung(place, rungs, limit); },
+                      [this](const port::TaskOver& end) { say_command_end(end); }};
     const pid_t pid = keeper_->start(spec, run);
     notes_.began(taken.place, pid, command);
     running_.emplace(taken.place, std::move(running));
@@ -316,14 +326,39 @@ void Lane::declare(std::optional<WallTime> until) {
   declared_ = until.value_or(WallTime{});
 }
 
+// What is being ended is not paused, nor is what a paused command has left any more: then the store is told so.
 void Lane::pause(unsigned number, Running& running, bool paused) {
   keeper_->pause(number, paused);
+  if (keeper_->is_paused(number) != paused) return cannot_pause(running);
+  if (running.clock.paused() == paused) return;
   const SteadyTime now = site_.clock.steady();
   running.clock.pause(paused, now);
   notes_.limit_clock(number, running.clock.for_record(now));
   if (paused && running.task.time) declare(std::nullopt);
   for (const auto& [place, other] : running_)
     if (!paused) declare_end(other);
+}
+
+void Lane::say_rung(unsigned place, unsigned rungs, bool time_limit) {
+  const auto found = running_.find(place);
+  if (found == running_.end()) return;
+  const port::TakenTask& task = found->second.task;
+  notes_.told_to_end(place, task_mark(secret_, task.job, task.index, task.runs), rungs, time_limit, site_.clock.steady());
+}
+
+void Lane::say_command_end(const port::TaskOver& end) { notes_.command_ended(end.place, how_of(end), site_.clock.wall()); }
+
+void Lane::cannot_pause(const Running& running) {
+  const port::Selection it{running.task.job, running.task.job, std::pair(running.task.index, running.task.index)};
+  carefully([&] { (void)ports_.jobs.alter({&it, 1}, port::Verb::proceed, site_.clock.wall()); });
+}
+
+void Lane::look_at_pauses() {
+  for (auto& [number, running] : running_) {
+    if (!running.clock.paused() || keeper_->is_paused(number)) continue;
+    cannot_pause(running);
+    pause(number, running, false);
+  }
 }
 
 // No such command, no such directory …: an end like any other, with the statuses that env(1) would give.
@@ -377,10 +412,7 @@ void Lane::over(const port::TaskOver& over) {
   if (found == running_.end()) return;
   const Running& running = found->second;
   const WallTime now = site_.clock.wall();
-  const unsigned flags = (over.ended.core ? model::how_core : 0) | (over.ended.time_limit ? model::how_time_limit : 0) |
-                         (over.cancelled ? model::how_cancelled : 0) | (over.taken_down ? model::how_taken_down : 0);
-  notes_.ended(over.place, {over.ended.exit_code.value_or(-1), over.ended.signal.value_or(-1), flags,
-                            over.peak_memory_kib.value_or(0)}, now);
+  notes_.ended(over.place, how_of(over), now);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
   if (peak_gpu) notes_.peak_gpu(over.place, *peak_gpu);
 
@@ -417,7 +449,7 @@ void Lane::read_orders() {
     const std::optional<model::Task> task = ports_.jobs.task(running.task.job, running.task.index);
     if (!task || task->runs != running.task.runs) continue;
     if (task->cancel_asked) keeper_->stop(number);
-    else if (task->paused != running.clock.paused()) pause(number, running, task->paused);
+    if (task->paused != running.clock.paused()) pause(number, running, task->paused);
   }
 }
 
@@ -441,7 +473,7 @@ bool Lane::is_told_to_end() {
 
 // The runner that started us has gone. Where everything is ended our own signal comes in that time, and nothing has begun.
 void Lane::wait_for_word_of_the_end() {
-  const SteadyTime until = ports_.clock.steady() + signals_take;
+  const SteadyTime until = ports_.clock.steady() + plan::signals_take;
   while (!is_told_to_end() && !ports_.door.runner_end() && ports_.clock.steady() < until) keeper_->wait({}, until);
 }
 
@@ -479,6 +511,7 @@ void Lane::wait() {
     else consider(going_on_.next_look());
   }
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
+  look_at_pauses();
   if (thole::drain(seat_.mail.get()) && !set_aside_) {
     if (retry_at_) retry_at_ = site_.clock.steady();   // who told us may have mended the store
     carefully([&] { read_orders(); });

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/machine_clocks.hpp"
 #include "base/text.hpp"
 
 namespace thole::app {
@@ -76,7 +77,8 @@ bool LaneNotes::taken(const port::TakenTask& task, WallTime started) {
 }
 
 port::ProcessSpec::Note LaneNotes::reached(unsigned place) const {
-  return {record_.file().get(), record_.offset_of(&record_->places[place].phase), model::TaskPhase::reached};
+  const model::LanePlace& its = record_->places[place];
+  return {record_.file().get(), record_.offset_of(&its.phase), model::TaskPhase::reached, record_.offset_of(&its.pid)};
 }
 
 void LaneNotes::began(unsigned place, pid_t pid, const model::ProcessIdentity& command) {
@@ -98,7 +100,25 @@ void LaneNotes::limit_clock(unsigned place, std::int32_t clock) {
   written(place, behind_.contains(place) ? put_place(place) : put(own_->places[place].limit_clock));
 }
 
-void LaneNotes::ended(unsigned place, const HowItEnded& how, WallTime ended) {
+// How many were told last: it says what the rest is.
+void LaneNotes::told_to_end(unsigned place, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now) {
+  const model::LanePlace& its = own_->places[place];
+  model::EndingOfOrphan& own = own_->endings[place];
+  const bool same = own.job == its.job && own.task == its.task && own.runs == its.runs;
+  if (same && own.steps.load() == rungs) return;
+  own.job = its.job;
+  own.task = its.task;
+  own.runs = its.runs;
+  own.run = model::run_seal(its, mark);
+  own.told_ms = for_all(now).count();
+  own.flags = (time_limit ? model::ending_for_limit : 0) | model::ending_was_heard;
+  own.steps.store(0);
+  const bool done = put(own);
+  own.steps.store(rungs);
+  if (done) (void)put(own.steps);                // where there is no room for it the next runner begins anew
+}
+
+bool LaneNotes::put_end(unsigned place, const HowItEnded& how, WallTime ended) {
   model::LanePlace& own = own_->places[place];
   own.exit_code = how.exit_code;
   own.signal = how.signal;
@@ -106,9 +126,19 @@ void LaneNotes::ended(unsigned place, const HowItEnded& how, WallTime ended) {
   own.ended_ms = ms_of(ended);
   own.peak_memory_kib = how.peak_memory_kib;
   own.seal = model::end_seal(own);
+  return put_bytes(&own.exit_code, sizeof own - offsetof(model::LanePlace, exit_code));
+}
+
+void LaneNotes::command_ended(unsigned place, const HowItEnded& how, WallTime ended) {
+  const bool done = put_end(place, how, ended);
+  written(place, behind_.contains(place) ? put_place(place) : done);
+}
+
+void LaneNotes::ended(unsigned place, const HowItEnded& how, WallTime ended) {
+  model::LanePlace& own = own_->places[place];
+  const bool done = put_end(place, how, ended);
   own.phase.store(model::TaskPhase::ended);
-  const std::size_t rest = sizeof own - offsetof(model::LanePlace, exit_code);
-  written(place, behind_.contains(place) ? put_place(place) : put_bytes(&own.exit_code, rest) && put(own.phase));
+  written(place, behind_.contains(place) ? put_place(place) : done && put(own.phase));
 }
 
 void LaneNotes::peak_gpu(unsigned place, std::uint64_t mib) {

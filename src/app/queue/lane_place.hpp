@@ -39,6 +39,10 @@ class LaneNotes {
   void began(unsigned place, pid_t pid, const model::ProcessIdentity& command);
   void not_begun(unsigned place);
   void limit_clock(unsigned place, std::int32_t clock);
+  // Before it is told so: who looks after it when this lane is killed goes on from there. `rungs`: 1 INT, 2 TERM, 3 KILL.
+  void told_to_end(unsigned place, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now);
+  // The command: what it has left may live on. As `ended`, but the phase stays.
+  void command_ended(unsigned place, const HowItEnded& how, WallTime ended);
   // Sealed: who finds it after this lane was killed knows that it is whole.
   void ended(unsigned place, const HowItEnded& how, WallTime ended);
   void peak_gpu(unsigned place, std::uint64_t mib);
@@ -53,6 +57,7 @@ class LaneNotes {
   bool put(const Field& own) { return put_bytes(&own, sizeof own); }
   bool put_bytes(const void* own, std::size_t size);
   bool put_job();
+  bool put_end(unsigned place, const HowItEnded& how, WallTime ended);
   bool put_command(unsigned place);
   bool put_place(unsigned place);
   void written(unsigned place, bool done);

@@ -17,6 +17,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "model/boot.hpp"
+#include "plan/job/ending.hpp"
 
 namespace thole::app {
 
@@ -35,11 +36,6 @@ const model::EndingOfOrphan* ending_of(const model::Task& task, const model::Lan
 }
 
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
-
-// By the machine's clock: the next runner may be in another time namespace.
-Millis for_all(SteadyTime time) {
-  return std::chrono::floor<Millis>(time.time_since_epoch() - clocks_ahead().monotonic);
-}
 
 }  // namespace
 
@@ -85,10 +81,11 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
   if (std::holds_alternative<Ended>(left) || (unknown && unknown->boot == model::Boot::another)) return left;
   refuse_untold(orphan, left);
   if (unknown) find_living(orphan);
-  if (!lives(orphan)) return left;
+  if (!lives(orphan)) return with_status(orphan, std::move(left));
   go_on_counting(orphan);
   go_on_ending(orphan);
   orphan.looked_at = true;
+  look_at_rest(orphan);
   return std::nullopt;
 }
 
@@ -97,10 +94,57 @@ std::optional<Remains> Orphans::look_at(Orphan& orphan) {
   if (!orphan.looked_at) return first_look_at(orphan);
   if (any_ended(orphan.processes)) find_living(orphan);
   if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
-  if (lives(orphan)) return std::nullopt;
+  if (lives(orphan)) {
+    look_at_rest(orphan);
+    return std::nullopt;
+  }
   Remains left = remains(orphan);
   if (std::holds_alternative<Unknown>(left)) find_living(orphan);
-  return lives(orphan) ? std::nullopt : std::optional(std::move(left));
+  return lives(orphan) ? std::nullopt : with_status(orphan, std::move(left));
+}
+
+// A lane of ours leaves its children to us, also those that have ended: the kernel tells us how. Nothing: not yet.
+std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
+  auto* unknown = std::get_if<Unknown>(&left);
+  if (!unknown || unknown->command) return left;
+  const std::optional<model::HowEnded> how = command_end(orphan);
+  if (!how) return left;
+  const SteadyTime now = ports_.clock.steady();
+  const bool by_us = orphan.was_told_to_end && (orphan.over_time || orphan.step > 0);
+  if (!by_us && plan::may_be_taken_down(*how)) {
+    if (!orphan.in_doubt_until) orphan.in_doubt_until = now + plan::signals_take;
+    if (now < *orphan.in_doubt_until) return std::nullopt;
+  }
+  Ended& ended = unknown->command.emplace();
+  ended.ending.exit_code = how->exit_code;
+  ended.ending.signal = how->signal;
+  ended.ending.time_limit = orphan.over_time && orphan.was_told_to_end;
+  ended.at = ports_.clock.wall();
+  ended.peak_memory_kib = how->peak_memory_kib;
+  return left;
+}
+
+std::optional<model::HowEnded> Orphans::command_end(const Orphan& orphan) const {
+  return orphan.is_copy ? std::nullopt : ports_.children.look(orphan.run.command).ended;
+}
+
+// What a command has left is ended, as its lane would: from TERM on, after a moment for what ends with it.
+void Orphans::look_at_rest(Orphan& orphan) {
+  if (orphan.lingers || orphan.rest_is_ended || orphan.next_step) return;
+  const Remains left = remains(orphan);
+  const auto* unknown = std::get_if<Unknown>(&left);
+  if (!unknown || !(unknown->command || command_end(orphan))) return;
+  ports_.say(fmt::format("job {}.{}: its command has ended; what it has left running is ended", orphan.task.job,
+                         orphan.task.index));
+  orphan.rest_is_ended = true;
+  orphan.step = 1;
+  orphan.next_step = ports_.clock.steady() + plan::settling_moment;
+}
+
+std::vector<pid_t> Orphans::commands() const {
+  std::vector<pid_t> all;
+  for (const Orphan& orphan : orphans_) all.push_back(orphan.run.command);
+  return all;
 }
 
 // The lock is the lane's: of several tasks it does not tell which of them has it. One that was seen to live, and is seen no
@@ -125,13 +169,15 @@ void Orphans::find_living(Orphan& orphan) {
 // Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
 // and it has no limit any more.
 void Orphans::go_on_counting(Orphan& orphan) {
-  orphan.patience = ports_.jobs.spec(orphan.task.job).patience;
+  const model::JobSpec spec = ports_.jobs.spec(orphan.task.job);
+  orphan.patience = spec.patience;
+  orphan.lingers = spec.linger;
   const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
   const model::LanePlace* place = place_of(orphan.task, seen(orphan));
   if (place) orphan.limit_clock = place->limit_clock;
   if (!job || !job->terms.time || !place) return;
   const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *place));
-  orphan.limit = std::chrono::steady_clock::now() + (*job->terms.time - ran);
+  orphan.limit = ports_.clock.steady() + (*job->terms.time - ran);
 }
 
 // By what the kernel says of its command, where the lane has noted that: a clock that somebody sets does not move it.
@@ -145,7 +191,7 @@ Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place)
 // Its record says so too, for the next runner. What is taken up is told anew what the store says of it: while nobody looked
 // after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
-  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime now = ports_.clock.steady();
   ports_.lanes.signal_bearers(orphan.run, paused ? SIGSTOP : SIGCONT);
   const model::LanePlace* place = place_of(orphan.task, seen(orphan));
   if (place && paused != (orphan.limit_clock < 0)) {
@@ -169,7 +215,7 @@ void Orphans::pause(Orphan& orphan, bool paused) {
 // which we see nothing. To what stands already this is nothing.
 void Orphans::tell_again(Orphan& orphan) {
   ports_.lanes.signal_bearers(orphan.run, SIGSTOP);
-  orphan.told_at = std::chrono::steady_clock::now();
+  orphan.told_at = ports_.clock.steady();
   orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
 }
 
@@ -178,7 +224,7 @@ void Orphans::next_step_against(Orphan& orphan) {
   const int signal = end_steps[std::min(orphan.step, last_step)];
   if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
   if (signal != SIGKILL) ports_.lanes.signal_bearers(orphan.run, SIGCONT);   // a stopped one must run to hear it
-  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime now = ports_.clock.steady();
   orphan.step = std::min(orphan.step, last_step) + 1;
   orphan.next_step = now + after_step(orphan.step, orphan.patience);
   orphan.told_step_at = now;
@@ -235,7 +281,7 @@ void Orphans::go_on_ending(Orphan& orphan) {
   orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
   orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;
   const Millis wait = after_step(orphan.step, orphan.patience);
-  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime now = ports_.clock.steady();
   const Millis ago = for_all(now) - Millis{ending->told_ms};
   orphan.told_step_at = now - std::max(Millis{0}, ago);
   orphan.next_step = orphan.told_step_at + wait;
@@ -243,7 +289,7 @@ void Orphans::go_on_ending(Orphan& orphan) {
 
 // What people asked of it, and what its limit asks.
 void Orphans::act_on(Orphan& orphan, const std::optional<model::Task>& task) {
-  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime now = ports_.clock.steady();
   if (orphan.next_step) {
     if (now >= *orphan.next_step) next_step_against(orphan);
   } else if (task && task->cancel_asked) {
@@ -263,7 +309,8 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   const model::JobSpec spec = ports_.jobs.spec(task.job);
   const WallTime now = ports_.clock.wall();
   port::TaskEnd end = end_of(task, remains, spec.retry, now);
-  if (orphan.over_time && orphan.was_told_to_end && std::holds_alternative<Unknown>(remains))
+  const auto* unknown = std::get_if<Unknown>(&remains);
+  if (orphan.over_time && orphan.was_told_to_end && unknown && !unknown->command)
     end.reason = "told to end at its time limit; " + end.reason;
   const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
   const auto after = ports_.jobs.task(task.job, task.index);   // what was to be cancelled has become that
@@ -339,6 +386,7 @@ void Orphans::look_after() {
       unstored = std::current_exception();       // it is told later; the others are no worse for it
       continue;
     }
+    ports_.children.bury(orphan.run.command);
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   note_again();
@@ -362,6 +410,7 @@ std::optional<SteadyTime> Orphans::next_look() const {
   if (unwritten_.is_on()) consider(unwritten_.again());
   for (const Orphan& orphan : orphans_) {
     if (orphan.trouble.is_on()) consider(orphan.trouble.again());
+    else if (orphan.in_doubt_until) consider(*orphan.in_doubt_until);
     else if (orphan.next_step) consider(*orphan.next_step);
     else if (orphan.limit) consider(*orphan.limit);
     else if (orphan.paused == true) consider(orphan.told_at + orphan.told_again_after);

@@ -40,6 +40,7 @@ class Orphans {
   void look_after();
   std::optional<SteadyTime> next_look() const;
   std::vector<int> ends() const;                 // descriptors; one that is readable calls for a look
+  std::vector<pid_t> commands() const;           // whose statuses are asked for
 
   bool empty() const { return orphans_.empty(); }
   port::RunnerSight sight() const;               // by the last look: another runner may see more
@@ -77,6 +78,9 @@ class Orphans {
     bool unwritten = false;                      // some of that is not in its record
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
+    bool lingers = false;                        // what its command leaves behind
+    bool rest_is_ended = false;                  // that: from now on
+    std::optional<SteadyTime> in_doubt_until{};  // whether its command was taken down with everything
     std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
     Trouble trouble{};
   };
@@ -91,6 +95,7 @@ class Orphans {
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
   bool lives(const Orphan& orphan) const;
+  std::optional<Remains> with_status(Orphan& orphan, Remains left);
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
   void go_on_counting(Orphan& orphan);
@@ -100,6 +105,8 @@ class Orphans {
   void next_step_against(Orphan& orphan);
   void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
+  std::optional<model::HowEnded> command_end(const Orphan& orphan) const;
+  void look_at_rest(Orphan& orphan);
   void note(Orphan& orphan);
   void note_again();
   void record_end(const Orphan& orphan, const Remains& remains);

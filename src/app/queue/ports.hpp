@@ -10,6 +10,7 @@
 #include "app/claim/binding.hpp"
 #include "base/keyed_hash.hpp"
 #include "model/boot.hpp"
+#include "port/children.hpp"
 #include "port/job_store.hpp"
 #include "port/lanes.hpp"
 #include "port/queue_door.hpp"
@@ -22,6 +23,7 @@ struct QueuePorts {
   std::function<Site&()> site;                   // made when first asked for: a queue may be empty and its driver slow
   port::JobStore& jobs;
   port::Lanes& lanes;
+  port::Children& children;
   port::QueueDoor& door;
   port::TaskLogs& logs;
   std::function<std::unique_ptr<port::TaskKeeper>()> keeper;   // made in the lane's own process

@@ -1,7 +1,6 @@
 #include "app/queue/runner.hpp"
 
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,7 +86,8 @@ class Runner {
   void leave_alone(unsigned number, const std::string& problem);
   void look_after();                             // ends of lanes and of what they left
   enum class LaneLeft { well, refused, wanting, storeless, told_to_end, died };
-  static LaneLeft left_by(int status);
+  static LaneLeft left_by(const model::HowEnded& how);
+  void bury_others();
   void lane_ended(unsigned number, LaneLeft how);
   void back_off(const LaneKnown& lane, Seconds shortest);
   void settle();
@@ -190,10 +190,17 @@ void Runner::adopt_lane(port::LaneView view) {
   lanes_.insert_or_assign(lane.state.number, std::move(lane));
 }
 
-Runner::LaneLeft Runner::left_by(int status) {
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) return LaneLeft::told_to_end;   // in the line
-  if (!WIFEXITED(status)) return LaneLeft::died;
-  switch (static_cast<LaneEnd>(WEXITSTATUS(status))) {
+// What dead lanes have left to us, and nobody asks for.
+void Runner::bury_others() {
+  std::vector<pid_t> asked_for = orphans_.commands();
+  for (const auto& [number, lane] : lanes_) asked_for.push_back(lane.child);
+  ports_.children.bury_others(asked_for);
+}
+
+Runner::LaneLeft Runner::left_by(const model::HowEnded& how) {
+  if (how.signal == SIGTERM) return LaneLeft::told_to_end;   // in the line
+  if (!how.exit_code) return LaneLeft::died;
+  switch (static_cast<LaneEnd>(*how.exit_code)) {
     case LaneEnd::worked:
     case LaneEnd::nothing_to_do: return LaneLeft::well;
     case LaneEnd::no_claim: return LaneLeft::refused;
@@ -209,15 +216,17 @@ void Runner::look_after() {
   for (auto& [number, lane] : lanes_) {
     if (!lane.end && lane.child > 0) lane.end = open_pidfd(lane.child);
     if (lane.end && !is_readable(lane.end.get())) continue;
-    int status = 0;
-    if (lane.child == 0 && lane.adopted > 0) ::waitpid(lane.adopted, nullptr, WNOHANG);   // ours, from before a set-aside
-    if (lane.child > 0 && ::waitpid(lane.child, &status, WNOHANG) != lane.child) continue;
-    ended.emplace_back(number, lane.child > 0 ? left_by(status) : LaneLeft::well);
+    if (lane.child == 0) ports_.children.bury(lane.adopted);   // ours, from before a set-aside
+    const auto how = ports_.children.look(lane.child).ended;
+    if (lane.child > 0 && !how) continue;
+    ports_.children.bury(lane.child);
+    ended.emplace_back(number, how ? left_by(*how) : LaneLeft::well);
   }
   for (const auto& [number, how] : ended) lane_ended(number, how);
   look_at_unknown();
   settle();
   orphans_.look_after();
+  bury_others();
   tell_sight();
   rest_jobs();
 }
@@ -243,7 +252,7 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
     back_off(lane, first_pause_of_want);
   }
   if (how == LaneLeft::storeless) full_.met("no lane can begin anything: the queue cannot be written", ports_.say);
-  if (how == LaneLeft::told_to_end) starts_again_ = std::chrono::steady_clock::now() + after_a_told_lane;
+  if (how == LaneLeft::told_to_end) starts_again_ = ports_.clock.steady() + after_a_told_lane;
   const bool claimed = lane.record && lane.record->claimed.load() != 0;
   if (how == LaneLeft::died && !claimed && ++back_offs_[request_class].deaths > deaths_put_up_with)
     back_off(lane, first_pause_after_deaths);
@@ -254,9 +263,9 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
 // Several lanes that meet the same at once are one reason for a pause.
 void Runner::back_off(const LaneKnown& lane, Seconds shortest) {
   BackOff& back_off = back_offs_[lane.state.request_class];
-  if (std::chrono::steady_clock::now() < back_off.until) return;
+  if (ports_.clock.steady() < back_off.until) return;
   back_off.pause = std::clamp(back_off.pause * 2, shortest, longest_back_off);
-  back_off.until = std::chrono::steady_clock::now() + back_off.pause;
+  back_off.until = ports_.clock.steady() + back_off.pause;
   ports_.say(put_off_text(lane.job(), ports_.clock.wall() + back_off.pause));
 }
 
@@ -337,7 +346,7 @@ void Runner::tell_the_unreachable() {
 
 void Runner::plan() {
   const WallTime now = ports_.clock.wall();
-  const SteadyTime steady = std::chrono::steady_clock::now();
+  const SteadyTime steady = ports_.clock.steady();
   std::vector<model::Job> candidates = ports_.jobs.candidates(now, options_.cpu_lanes + 1);
   anything_to_do_ = !candidates.empty();
   const std::optional<WallTime> due = ports_.jobs.next_due(now);
@@ -396,16 +405,16 @@ std::optional<SteadyTime> Runner::next_look() const {
   std::optional<SteadyTime> next;
   const auto consider = [&](SteadyTime time) { if (!next || time < *next) next = time; };
   for (const auto& [request_class, back_off] : back_offs_)
-    if (back_off.until > std::chrono::steady_clock::now()) consider(back_off.until);
+    if (back_off.until > ports_.clock.steady()) consider(back_off.until);
   if (trouble_.is_on()) consider(trouble_.again());
-  if (full_.is_on() && full_.again() > std::chrono::steady_clock::now()) consider(full_.again());
-  if (starts_again_ > std::chrono::steady_clock::now()) consider(starts_again_);
+  if (full_.is_on() && full_.again() > ports_.clock.steady()) consider(full_.again());
+  if (starts_again_ > ports_.clock.steady()) consider(starts_again_);
   if (untold_sight_.is_on()) consider(untold_sight_.again());
-  if (!seat_.removals || !unknown_.empty()) consider(std::chrono::steady_clock::now() + between_looks);
+  if (!seat_.removals || !unknown_.empty()) consider(ports_.clock.steady() + between_looks);
   for (const auto& [number, lane] : lanes_)
-    if (!lane.end) consider(std::chrono::steady_clock::now() + between_looks_at_a_child);
+    if (!lane.end) consider(ports_.clock.steady() + between_looks_at_a_child);
   if (const auto time = orphans_.next_look()) {   // in trouble, too: what a full disk cannot be told is ended all the same
-    const SteadyTime soonest = std::chrono::steady_clock::now() + between_looks_in_trouble;
+    const SteadyTime soonest = ports_.clock.steady() + between_looks_in_trouble;
     consider(trouble_.is_on() ? std::max(*time, soonest) : *time);
   }
   return next;
@@ -419,7 +428,7 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
     watched.push_back({alarm_.fd(), POLLIN, 0});
     for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
   }
-  ::poll(watched.data(), watched.size(), poll_timeout(deadline, std::chrono::steady_clock::now()));
+  ::poll(watched.data(), watched.size(), poll_timeout(deadline, ports_.clock.steady()));
   const Poked poked = pokes_of(seat_.wake.get());
   if (poked.at_all) tell_the_unreachable();
   if (poked.at_all) full_.over();                // who tells us something has written it to the store
@@ -448,7 +457,7 @@ void Runner::pass() {
 Runner::Left Runner::run() {
   thole::drain(seat_.wake.get());                // what the one before was told: all there is to do is in the store
   adopt();
-  SteadyTime busy_until = std::chrono::steady_clock::now();
+  SteadyTime busy_until = ports_.clock.steady();
   for (;;) {
     pass();
     if (!keeps_seat_) return Left::well;         // somebody has removed the lock's file, and another runner begun
@@ -463,7 +472,7 @@ Runner::Left Runner::run() {
       return Left::relieved;
     }
     asked_to_leave_ = false;
-    const SteadyTime now = std::chrono::steady_clock::now();
+    const SteadyTime now = ports_.clock.steady();
     std::optional<SteadyTime> deadline = next_look();
     if (!idle() || trouble_.is_on()) {
       busy_until = now;

@@ -1,16 +1,18 @@
 #include "app/queue/task_lives.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
+
+#include "plan/job/fate.hpp"
 
 namespace thole::app {
 namespace {
 
-constexpr Millis most_in_doubt{1'000};           // the signals that end everything come one after the other
-
-// What a machine that goes down sends to all.
-bool ends_everything(int signal) { return signal == SIGTERM || signal == SIGHUP || signal == SIGKILL; }
+// Where it had succeeded before, what it has left alone was cancelled.
+bool is_cancelled(const port::Ended& ended, plan::Why why, plan::Why why_it_ended) {
+  const bool succeeded = why_it_ended == plan::Why::none && ended.exit_code == 0;
+  return why == plan::Why::cancelled && !succeeded;
+}
 
 }  // namespace
 
@@ -20,10 +22,14 @@ pid_t TaskLives::start(const port::ProcessSpec& spec, const port::TaskRun& run) 
                             .leaves = run.linger ? plan::Leaves::linger : plan::Leaves::end};
   LifeEvents events;
   events.out_of_reach = run.on_out_of_reach;
+  if (run.on_rung)
+    events.rung = [tell = run.on_rung](plan::Rung rung, plan::Why why) {
+      tell(static_cast<unsigned>(rung), why == plan::Why::time_limit);
+    };
   CommandLife life(*commands_, clock_, run.place, manner, std::move(events));
   const pid_t pid = life.begin(spec);
   tasks_.erase(run.place);
-  tasks_.emplace(run.place, Task{std::move(life)});
+  tasks_.emplace(run.place, Task{.life = std::move(life), .on_command_end = run.on_command_end});
   return pid;
 }
 
@@ -33,6 +39,11 @@ void TaskLives::stop(unsigned place) {
 
 void TaskLives::pause(unsigned place, bool paused) {
   if (const auto found = tasks_.find(place); found != tasks_.end()) found->second.life.tell(plan::Paused{paused});
+}
+
+bool TaskLives::is_paused(unsigned place) const {
+  const auto found = tasks_.find(place);
+  return found != tasks_.end() && found->second.life.is_paused();
 }
 
 bool TaskLives::told_to_end() {
@@ -63,9 +74,7 @@ std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::opti
     port::TaskOver& one = over.emplace_back();
     one.place = place;
     one.ended = task.life.ended();
-    // Where it had succeeded before, what it has left alone was cancelled.
-    const bool succeeded = task.life.why_it_ended() == plan::Why::none && one.ended.exit_code == 0;
-    one.cancelled = task.life.why() == plan::Why::cancelled && !succeeded;
+    one.cancelled = is_cancelled(one.ended, task.life.why(), task.life.why_it_ended());
     one.taken_down = task.taken_down;
     one.survived = task.life.survived();
     one.peak_memory_kib = task.life.peak_memory_kib();
@@ -87,8 +96,24 @@ void TaskLives::hear(std::optional<SteadyTime> deadline) {
 
 void TaskLives::heard(const port::CommandEnded& end) {
   const auto found = tasks_.find(end.bay);
-  if (found == tasks_.end() || !end.signal || !ends_everything(*end.signal)) return;
-  if (found->second.life.why_it_ended() == plan::Why::none) found->second.in_doubt_until = clock_.steady() + most_in_doubt;
+  if (found != tasks_.end() && plan::may_be_taken_down(end.how) && found->second.life.why_it_ended() == plan::Why::none)
+    found->second.in_doubt_until = clock_.steady() + plan::signals_take;
+}
+
+void TaskLives::before_burial(const port::CommandEnded& end) {
+  const auto found = tasks_.find(end.bay);
+  if (found == tasks_.end() || !found->second.on_command_end) return;
+  const plan::Why why = found->second.life.why();
+  if (why == plan::Why::none && plan::may_be_taken_down(end.how)) return;
+  port::TaskOver over;
+  over.place = end.bay;
+  over.ended.exit_code = end.how.exit_code;
+  over.ended.signal = end.how.signal;
+  over.ended.core = end.how.core;
+  put_why(over.ended, why);
+  over.cancelled = is_cancelled(over.ended, why, why);
+  over.peak_memory_kib = end.how.peak_memory_kib;
+  found->second.on_command_end(over);
 }
 
 void TaskLives::watch(std::span<const int> also) {

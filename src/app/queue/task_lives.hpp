@@ -5,6 +5,7 @@
 // and a KILL ends us as well before anybody was told that the command has failed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,14 +27,18 @@ class TaskLives : public port::TaskKeeper {
   pid_t start(const port::ProcessSpec& spec, const port::TaskRun& run) override;
   void stop(unsigned place) override;
   void pause(unsigned place, bool paused) override;
+  bool is_paused(unsigned place) const override;
   bool told_to_end() override;
   std::vector<port::TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) override;
+
+  void before_burial(const port::CommandEnded& end);   // for who makes `commands`; see TaskRun::on_command_end
 
  private:
   struct Task {
     CommandLife life;
     std::optional<SteadyTime> in_doubt_until{};  // whether it alone was meant by the signal that ended it
     bool taken_down = false;
+    std::function<void(const port::TaskOver&)> on_command_end{};
   };
 
   void hear(std::optional<SteadyTime> deadline);

@@ -44,7 +44,7 @@ app::RunEvents Progress::events() {
   events.caution = [this](const std::string& text) { caution(text); };
   events.binding = [this](const app::Binding& plan) { binding(plan, 0); };
   events.bound = [this](const app::Binding& plan, const app::ReadBack& answer) { bound(plan, 0, answer); };
-  events.left_behind = [this](const std::vector<std::string>& processes) { left_behind(processes); };
+  events.left_behind = [this](const auto& processes, bool waited_for) { left_behind(processes, waited_for); };
   return events;
 }
 
@@ -101,11 +101,11 @@ void Progress::bound(const app::Binding& binding, std::size_t rank, const app::R
   if (answer.got.cpus) context_.detail(fmt::format("read back: {}", describe(answer.got)));
 }
 
-void Progress::left_behind(const std::vector<std::string>& processes) {
+void Progress::left_behind(const std::vector<std::string>& processes, bool waited_for) {
   if (context_.invocation.global.json) return say("left-behind", {{"processes", processes}});
   std::string text = fmt::format(
       "the command left {} running, {}:", processes.size() == 1 ? "a process" : fmt::format("{} processes", processes.size()),
-      context_.invocation.run.linger ? "waiting for the end" : "ending what is left");
+      waited_for ? "waiting for the end" : "ending what is left");
   for (const std::string& process : some_of(processes)) text += "\n  " + printable(process, 76);
   context_.warn(text);
 }

@@ -22,7 +22,7 @@ class Progress {
   void waiting(const app::Standing& standing);
   void got(const app::Acquired& acquired);
   void caution(const std::string& text);
-  void left_behind(const std::vector<std::string>& processes);
+  void left_behind(const std::vector<std::string>& processes, bool waited_for);
   void say(const char* event, const model::Json& more) const;  // --json
 
   Context& context_;

@@ -20,6 +20,7 @@ namespace {
 
 constexpr Seconds tried_only{60}, described_again_after{10};
 constexpr Millis one_try{5};
+constexpr int share_of_asking = 20;
 constexpr std::chrono::nanoseconds longest_pause{8'000'000};
 
 }  // namespace
@@ -52,7 +53,11 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
   std::string seen;
   std::string& keeper = patience.keeper ? *patience.keeper : seen;
   const auto kept = [&] {
-    if (keeper.empty()) keeper = describe_keeper(fd_);
+    const auto asked = std::chrono::steady_clock::now();
+    if (keeper.empty()) {
+      keeper = describe_keeper(fd_);
+      if (patience.cost) *patience.cost = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - asked);
+    }
     return "somebody keeps the claims locked: " + keeper;
   };
   bool named = false;
@@ -90,13 +95,14 @@ AllocLock::~AllocLock() {
 AllocPatience AllocBudget::left(SteadyTime now) {
   if (asked_) spent_ = std::max(Millis{0}, spent_ - std::chrono::duration_cast<Millis>(now - *asked_) / 6);
   asked_ = now;
-  if (described_ && now - *described_ >= described_again_after) {
+  if (described_ && now - *described_ >= std::max<Millis>(described_again_after, cost_ * share_of_asking)) {
     described_.reset();
     keeper_.clear();
   }
   if (!described_ && !keeper_.empty()) described_ = now;
-  if (now < tried_only_until_) return {patience_.give_up_after, one_try, &keeper_};
-  return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_), &keeper_};
+  if (now < tried_only_until_) return {patience_.give_up_after, one_try, &cost_, &keeper_};
+  return {std::max(Millis{0}, patience_.name_after - spent_), std::max(one_try, patience_.give_up_after - spent_), &cost_,
+          &keeper_};
 }
 
 void AllocBudget::spend(Millis waited) {

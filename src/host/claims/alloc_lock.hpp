@@ -22,6 +22,7 @@ namespace thole::host {
 struct AllocPatience {
   Millis name_after{1500};       // then `stuck` is called, once, with a sentence that names the owner
   Millis give_up_after{5000};    // then AllocHeld
+  Millis* cost = nullptr;        // becomes how long it took to see who keeps it
   std::string* keeper = nullptr; // who was seen to keep it a moment ago, or not yet (empty): then the kernel is asked
 };
 
@@ -52,8 +53,9 @@ class AllocLock {
 
 // How long one who waits has waited for alloc, in sum; a sixth of the time that passes comes back, so that a busy machine alone
 // uses up nobody's patience, and who takes alloc again and again does. When it is over he only tries it, once each time, for
-// a minute; then he has patience anew. Who keeps it is asked of the kernel every 10 s at most: hundreds who ask at each look
-// would make one another wait for longer still. Who has had it since then knows that many have it in turn.
+// a minute; then he has patience anew. Who keeps it is asked of the kernel every 10 s at most, and for a twentieth of the time
+// where that takes long: hundreds who ask at each look would make one another wait for longer still. Who has had it since then
+// knows that many have it in turn.
 class AllocBudget {
  public:
   explicit AllocBudget(AllocPatience patience) : patience_(patience) {}
@@ -66,6 +68,7 @@ class AllocBudget {
   Millis spent_{0};
   std::optional<SteadyTime> asked_, described_;
   std::string keeper_;
+  Millis cost_{0};                               // of the last time
   SteadyTime tried_only_until_{};
 };
 

@@ -20,11 +20,13 @@
 namespace thole::host {
 namespace {
 
-constexpr Millis look_again_soonest{1000}, look_again_latest{2000};   // by myself; less than plan::Grace::patience
+constexpr Millis look_again_soonest{1500}, look_again_latest{2000};   // by myself; less than plan::Grace::patience
 constexpr Millis restless_look_after{10};
 constexpr const char* not_waited_for =        // anybody can keep it for ever, so it must not stop a claim
     "safe-gpu's users have kept their lock for 3 s, so it is not waited for: claims take the last GPUs that would do, its "
     "users the first";
+constexpr std::size_t most_heard = 4 * turn_places;   // of who stood in line and is written over; more costs those their place
+constexpr Millis least_waited{5};             // for safe-gpu's users, each time
 constexpr unsigned asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
@@ -109,14 +111,24 @@ void FifoPlace::collect_notes() {
 }
 
 FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
-  // Before alloc: it may take a while, and only safe-gpu's users are to wait for us meanwhile.
   const auto say = [this](const std::string& text) { caution(text); };
-  const SteadyTime begin = steady_now();
-  SafeGpuLock neighbours(store_.options().neighbours, neighbours_patience_.left(begin), say, entry_.cancel);
-  neighbours_patience_.spend(std::chrono::duration_cast<Millis>(steady_now() - begin));
-  if (neighbours.kept()) caution(not_waited_for);
-  Pass pass(store_, alloc_, say, entry_.cancel);
-  pass.view.neighbours_choose = neighbours.kept();
+  // safe-gpu's lock last, and only tried: who waits for one of the two, or is stopped there, keeps the other from nobody.
+  std::optional<Pass> had;
+  std::optional<SafeGpuLock> neighbours;
+  for (;;) {
+    had.emplace(store_, alloc_, say, entry_.cancel);
+    const SteadyTime begin = steady_now();
+    const Millis left = neighbours_patience_.left(begin);
+    neighbours.emplace(store_.options().neighbours, say);
+    if (!neighbours->kept() || left < least_waited) break;
+    neighbours.reset();
+    had.reset();
+    wait_for_safe_gpu(store_.options().neighbours, left, say, entry_.cancel);
+    neighbours_patience_.spend(std::max(least_waited, std::chrono::ceil<Millis>(steady_now() - begin)));
+  }
+  Pass& pass = *had;
+  if (neighbours->kept()) caution(not_waited_for);
+  pass.view.neighbours_choose = neighbours->kept();
   if (store_.me().pid != maker_)
     throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();
@@ -214,7 +226,7 @@ bool FifoPlace::ask_for_words() {
 // Somebody may have written over the ticket of one who stands before me, just as I joined: he says himself that he does.
 void FifoPlace::hear_line() {
   SaidBefore said = store_.said_before(turn_->ticket, shown_);
-  line_heard_ = said.all;
+  line_heard_ = said.all || shown_.size() > most_heard;
   line_asked_ = true;
   for (const model::InLine& one : said.who)
     if (shown_.insert(one).second) also_in_line_.push_back(one);

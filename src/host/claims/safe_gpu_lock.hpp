@@ -1,9 +1,9 @@
 // Living with safe-gpu: while we choose GPUs, its users do not, and the other way round.
 //
 // How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole
-// file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. What
-// is there is locked by retries for a bounded time, and whoever keeps it is named; a file that is not ours to write only earns
-// a warning.
+// file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. It is
+// only tried; who waits for it has nothing locked meanwhile, and names whoever keeps it. A file that is not ours to write only
+// earns a warning.
 #pragma once
 
 #include <functional>
@@ -35,12 +35,15 @@ class SafeGpuPatience {
   SteadyTime asked_{};
 };
 
-// Held from construction to destruction, as far as it could be had.
+// Until nobody has any of them locked, or that long. `cancel`: a descriptor among them that is readable ends the wait by
+// Error(interrupted).
+void wait_for_safe_gpu(const std::vector<std::string>& files, Millis patience,
+                       const std::function<void(const std::string&)>& warn, std::span<const int> cancel = {});
+
+// Held from construction to destruction, as far as it can be had at once.
 class SafeGpuLock {
  public:
-  // `cancel`: a descriptor among them that is readable ends the wait by Error(interrupted).
-  SafeGpuLock(const std::vector<std::string>& files, Millis patience, const std::function<void(const std::string&)>& warn,
-              std::span<const int> cancel = {});
+  SafeGpuLock(const std::vector<std::string>& files, const std::function<void(const std::string&)>& warn);
   bool complete() const { return complete_; }   // every file that exists is locked
   bool kept() const { return kept_; }           // somebody keeps one: he may be choosing now
 

@@ -144,13 +144,9 @@ void Foreground::reap() {
 }
 
 void Foreground::command_ended(const siginfo_t& how) {
-  port::CommandEnded end;
-  if (how.si_code == CLD_EXITED) end.exit_code = how.si_status;
-  else end.signal = how.si_status;
-  end.core = how.si_code == CLD_DUMPED;
   witness_->dismiss();
   command_ = 0;
-  events_.push_back(end);
+  events_.push_back(port::CommandEnded{.how = how_ended(how)});
 }
 
 // Told first, and followed by the next wait.

@@ -130,6 +130,17 @@ int Launch::exec_any() {
   return denied ? EACCES : reason;
 }
 
+namespace {
+
+bool note_reached(const port::ProcessSpec::Note& note) {
+  if (note.file < 0) return true;
+  const std::int32_t pid = ::getpid();
+  return ::pwrite(note.file, &pid, sizeof pid, static_cast<off_t>(note.pid_offset)) == sizeof pid &&
+         ::pwrite(note.file, &note.text, sizeof note.text, static_cast<off_t>(note.offset)) == sizeof note.text;
+}
+
+}  // namespace
+
 Launch::Failure Launch::prepare() {
   for (int fd : spec_.keep)
     if (copy_above(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
@@ -145,8 +156,7 @@ Launch::Failure Launch::prepare() {
   if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
   if (!place_descriptors()) return {Stage::descriptors, errno};
   inherited_.restore();
-  const auto& [file, offset, text] = spec_.reached;
-  if (file >= 0 && ::pwrite(file, &text, sizeof text, static_cast<off_t>(offset)) != sizeof text) return {Stage::note, errno};
+  if (!note_reached(spec_.reached)) return {Stage::note, errno};
   set_soft_limits(spec_.limits);                 // last: from here on there may be no room for us
   return {Stage::none, 0};
 }

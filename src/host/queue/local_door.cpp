@@ -160,6 +160,8 @@ void become_runner_process() {
     ::_exit(0);
   }
   be_known_as(runner_name);
+  ::signal(SIGCHLD, SIG_DFL);                     // ignored, the kernel would keep the statuses from us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);            // a killed lane leaves us its tasks, and how they end
   Fd null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   for (int standard = 0; standard <= 2; ++standard)
     if (null) ::dup2(null.get(), standard);

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/spawn.hpp"
@@ -42,22 +42,6 @@ bool took_any(const Fd& signals) {
   bool any = false;
   while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) any = true;
   return any;
-}
-
-// Before it execs a child is counted with our memory: a smaller figure says nothing about the command.
-long own_peak_kib() {
-  rusage ours{};
-  return ::getrusage(RUSAGE_SELF, &ours) == 0 ? ours.ru_maxrss : 0;
-}
-
-port::CommandEnded how_ended(port::Bay bay, int status, const rusage& used) {
-  port::CommandEnded end;
-  end.bay = bay;
-  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
-  else end.signal = WTERMSIG(status);
-  end.core = WIFSIGNALED(status) && WCOREDUMP(status);
-  if (used.ru_maxrss > own_peak_kib()) end.peak_memory_kib = static_cast<std::uint64_t>(used.ru_maxrss);
-  return end;
 }
 
 }  // namespace
@@ -133,20 +117,21 @@ std::span<const port::CommandEvent> TaskCommands::wait(std::optional<SteadyTime>
   return events_;
 }
 
+// It is told how a command ended before that is buried: if we are killed before then, our parent is told.
 void TaskCommands::reap() {
-  int status = 0;
-  rusage used{};
   bool stirred = false;
-  for (pid_t pid; (pid = ::wait4(-1, &status, WNOHANG, &used)) > 0;) {
-    const auto found = std::ranges::find_if(tasks_, [&](const auto& entry) { return entry.second.pid == pid; });
-    if (found == tasks_.end()) {
-      stirred = true;
-      continue;
+  while (const auto child = ended_child(P_ALL, 0)) {
+    const auto found = std::ranges::find_if(tasks_, [&](const auto& entry) { return entry.second.pid == child->pid; });
+    if (found != tasks_.end()) {
+      port::CommandEnded end{found->first, child->how};
+      if (before_burial) before_burial(end);
+      events_.push_back(std::move(end));
+      found->second.pid = 0;
     }
-    found->second.pid = 0;
-    events_.push_back(how_ended(found->first, status, used));
+    stirred = true;
+    bury_child(child->pid);
   }
-  if (events_.empty() && !stirred) return;
+  if (!stirred) return;
   const bool alone = is_childless();
   for (port::CommandEvent& event : events_)
     if (auto* end = std::get_if<port::CommandEnded>(&event)) end->alone = alone;

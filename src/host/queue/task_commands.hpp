@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -33,6 +34,8 @@ class TaskCommands : public port::Commands {
   void let_go(port::Bay bay) override { tasks_.erase(bay); }
   void watch(int fd, bool on) override { watched_.watch(fd, on); }
   std::span<const port::CommandEvent> wait(std::optional<SteadyTime> deadline) override;
+
+  std::function<void(const port::CommandEnded&)> before_burial;   // told first, and once more by wait(); may be empty
 
  private:
   struct Kept {

@@ -25,15 +25,15 @@ void lose_patience(Life& life, const Manner& manner, SteadyTime now) {
 }
 
 Do climb(Life& life, const Manner& manner, Rung rung, SteadyTime now) {
-  const bool rest = life.phase == Phase::ending;
+  const bool rest = life.phase == Phase::ending, was_paused = life.paused;
   if (rung == Rung::kill) lose_patience(life, manner, now);
   if (rung == Rung::kill)
     life.pause = life.rung == Rung::kill ? std::clamp(life.pause * 2, kill_again, longest_pause) : kill_again;
   life.rung = rung;
-  life.halting = life.paused = false;            // INT and TERM bring CONT with them
+  life.halting = life.paused = false;            // who hears INT or TERM hears CONT after it; whom INT does not reach, this one
   life.limit.reset();                            // it has done its work
   life.next = now + (rung == Rung::kill ? life.pause : manner.patience);
-  if (rung == Rung::interrupt) return {.send = Send{Signal::interrupt, SentTo::group}};
+  if (rung == Rung::interrupt) return {.send = Send{Signal::interrupt, SentTo::group}, .go_on = was_paused};
   if (rung == Rung::terminate) return {.send = Send{Signal::terminate, SentTo::all}};
   return {.send = Send{Signal::kill, SentTo::all}, .look = rest};
 }
@@ -61,9 +61,7 @@ Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
   if (manner.leaves == Leaves::kill) return end_rest(life, manner, now);
   life.phase = Phase::settling;
   life.next = now + settling_moment;
-  Do act{.look = true};
-  if (was_paused) act.send = Send{Signal::go_on, SentTo::all};   // nobody else would continue what is left
-  return act;
+  return {.go_on = was_paused, .look = true};    // nobody else would continue what is left
 }
 
 Do asked(Life& life, const Manner& manner, const Asked& ask, SteadyTime now) {
@@ -79,7 +77,10 @@ Do asked(Life& life, const Manner& manner, const Asked& ask, SteadyTime now) {
 Do hurried(Life& life, const Manner& manner, SteadyTime now) {
   if (life.phase == Phase::running || life.phase == Phase::ending) return climb(life, manner, above(life.rung), now);
   if (life.phase == Phase::lingering) return end_rest(life, manner, now);
-  if (life.phase == Phase::settling && life.why != Why::none) life.rung = Rung::kill;   // for what is left, once it is named
+  if (life.phase != Phase::settling) return {};
+  const bool would_linger = manner.leaves == Leaves::linger && life.rung == Rung::none;
+  if (life.why != Why::none) life.rung = Rung::kill;   // for what is left, once it is named
+  else if (would_linger) life.rung = Rung::terminate;
   return {};
 }
 
@@ -90,17 +91,24 @@ Do extended(Life& life, SteadyTime limit, SteadyTime now) {
   return {};
 }
 
-Do paused(Life& life, bool on, SteadyTime now) {
-  if (life.phase != Phase::running || life.rung != Rung::none || life.paused == on) return {};
-  life.paused = life.halting = on;
-  life.next.reset();
-  if (!on) {
-    if (life.limit) life.limit = now + life.left;
-    return {.send = Send{Signal::go_on, SentTo::all}};
-  }
-  if (life.limit) life.left = remaining(*life.limit, now);
+Do halt(Life& life) {
+  life.halting = true;
   life.pause = first_look_again;
   return {.send = Send{Signal::stop, SentTo::all}, .look = true};
+}
+
+// Also what lingers, once that is known.
+Do paused(Life& life, const Manner& manner, bool on, SteadyTime now) {
+  const bool lingers = manner.leaves == Leaves::linger && life.why == Why::none;
+  const bool may_be = life.phase == Phase::running || (lingers && is_rest(life) && life.phase != Phase::ending);
+  if (!may_be || life.rung != Rung::none || life.paused == on) return {};
+  life.paused = on;
+  life.halting = false;
+  if (on && life.limit) life.left = remaining(*life.limit, now);
+  if (!on && life.limit) life.limit = now + life.left;
+  if (life.phase == Phase::settling) return {};
+  life.next.reset();
+  return on ? halt(life) : Do{.go_on = true};
 }
 
 Do slept(Life& life, Millis length) {
@@ -122,10 +130,11 @@ Do looked_at_halting(Life& life, bool still, SteadyTime now) {
 // The moment for helpers is over, and something is left.
 Do settled(Life& life, const Manner& manner, Left left, SteadyTime now) {
   life.next.reset();
-  const bool lingers = manner.leaves == Leaves::linger && life.why == Why::none;
+  const bool lingers = manner.leaves == Leaves::linger && life.why == Why::none && life.rung == Rung::none;
   Do act;
   if (lingers) {
     life.phase = Phase::lingering;
+    if (life.paused) act = halt(life);
   } else if (left == Left::unseen) {             // no signal would reach it
     life.survived = true;
     act = finish(life);
@@ -137,9 +146,9 @@ Do settled(Life& life, const Manner& manner, Left left, SteadyTime now) {
 }
 
 Do looked(Life& life, const Manner& manner, const Looked& look, SteadyTime now) {
-  if (life.phase == Phase::running) return life.halting ? looked_at_halting(life, look.still, now) : Do{};
+  if (is_rest(life) && look.left == Left::nothing) return finish(life);
+  if (life.halting) return looked_at_halting(life, look.still, now);
   if (!is_rest(life)) return {};
-  if (look.left == Left::nothing) return finish(life);
   if (life.phase == Phase::settling && life.next && now >= *life.next) return settled(life, manner, look.left, now);
   const bool hopeless = look.left == Left::unseen || (life.give_up && now >= *life.give_up);
   if (life.phase == Phase::ending && hopeless) {
@@ -197,7 +206,7 @@ Do after(Life& life, const Manner& manner, const Event& event, SteadyTime now) {
                           [&](const Asked& e) { return asked(life, manner, e, now); },
                           [&](const Hurried&) { return hurried(life, manner, now); },
                           [&](const Extended& e) { return extended(life, e.limit, now); },
-                          [&](const Paused& e) { return paused(life, e.on, now); },
+                          [&](const Paused& e) { return paused(life, manner, e.on, now); },
                           [&](const Slept& e) { return slept(life, e.length); },
                           [&](const Looked& e) { return looked(life, manner, e, now); },
                           [&](const Stirred&) { return stirred(life); },

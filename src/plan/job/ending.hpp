@@ -65,6 +65,7 @@ struct Send { model::Signal signal{}; model::SentTo to{}; };
 struct Do {
   bool name = false;                             // say who is left behind
   std::optional<Send> send = std::nullopt;
+  bool go_on = false;                            // CONT to all that came of it, which a pause has stopped
   bool look = false;                             // at what is left of it; tell Looked
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 namespace thole::plan {
 
@@ -46,6 +47,10 @@ TaskFate fate_of(const TaskEnding& ending, const model::Retry& retry, unsigned t
   fate.state = model::TaskState::queued;
   if (retry.pause > Seconds{0}) fate.ready = now + pause_before(retry, tries);
   return fate;
+}
+
+bool may_be_taken_down(const model::HowEnded& how) {
+  return how.signal == SIGTERM || how.signal == SIGHUP || how.signal == SIGKILL;
 }
 
 bool says_gpu_out_of_memory(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/command.hpp"
 #include "model/job.hpp"
 
 namespace thole::plan {
@@ -31,5 +32,10 @@ TaskFate fate_of(const TaskEnding& ending, const model::Retry& retry, unsigned t
 // Whether the end of a failed task's log says that a GPU's memory ran out: what PyTorch, TensorFlow, JAX, CUDA, HIP and Level
 // Zero print. The words are theirs; docs/queue.md lists them.
 bool says_gpu_out_of_memory(std::string_view text);
+
+// A machine that goes down sends TERM to all processes and KILL to what is left, in an order that nobody knows. By such a
+// signal, which is not ours, a command may have ended as all do: then our own end comes within this time after it.
+bool may_be_taken_down(const model::HowEnded& how);
+inline constexpr Millis signals_take{1'000};
 
 }  // namespace thole::plan

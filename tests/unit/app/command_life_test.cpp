@@ -21,7 +21,7 @@ class CommandLifeTest : public testing::Test {
   std::vector<port::Ending> endings;
   bool unseen = false;
   app::LifeEvents events{
-      .left_behind = [this](const Words& who) { left_behind.insert(left_behind.end(), who.begin(), who.end()); },
+      .left_behind = [this](const Words& who, bool) { left_behind.insert(left_behind.end(), who.begin(), who.end()); },
       .out_of_reach = {},
       .spared = {},
       .unseen = [this] { unseen = true; },

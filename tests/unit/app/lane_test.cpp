@@ -29,6 +29,7 @@ struct ToldOfTasks final : port::TaskKeeper {
   }
   void stop(unsigned) override {}
   void pause(unsigned, bool) override {}
+  bool is_paused(unsigned) const override { return false; }
   bool told_to_end() override { return is_told; }
   std::vector<port::TaskOver> wait(std::span<const int>, std::optional<SteadyTime> deadline) override {
     if (deadline && live == 0) clock = *deadline;
@@ -77,7 +78,7 @@ class LaneTest : public LanesTest {
  protected:
   app::LaneEnd run(const model::Job& first) {
     app::QueuePorts told{.site = [this]() -> app::Site& { return *fake.site; },
-                         .jobs = *store, .lanes = lanes, .door = runners, .logs = logs,
+                         .jobs = *store, .lanes = lanes, .children = children, .door = runners, .logs = logs,
                          .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, on_wait, is_told_to_end, clock.now); },
                          .bind = {binder}, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
                          .say = [this](const std::string& text) { said.push_back(text); }};

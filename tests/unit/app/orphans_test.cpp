@@ -10,9 +10,9 @@
 #include <csignal>
 #include <ctime>
 #include <optional>
-#include <thread>
 
 #include "app/queue/orphans.hpp"
+#include "plan/job/fate.hpp"
 #include "unit/app/told_of_lanes.hpp"
 
 namespace thole::host {
@@ -89,6 +89,68 @@ TEST_F(OrphansTest, WhatNeverBeganAndNobodyHasTheLockOfIsQueuedAgain) {
   EXPECT_EQ(count(task.job, model::TaskState::queued), 1u);
 }
 
+// Its lane was ours, so that it is our child now.
+TEST_F(OrphansTest, TheKernelTellsHowTheCommandOfADeadLaneHasEnded) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  record.places[0].pid = 4711;
+  lanes.begin(task);
+  settle(task);
+  ASSERT_TRUE(orphans->contains(task));
+  EXPECT_EQ(orphans->commands(), std::vector<pid_t>{4711});
+  lanes.end(task);
+  children.ended[4711] = {.exit_code = 7, .signal = {}, .peak_memory_kib = 4096};
+  orphans->look_after();
+  EXPECT_FALSE(orphans->contains(task));
+  EXPECT_EQ(count(task.job, model::TaskState::failed), 1u);
+  EXPECT_EQ(store->task(task.job, task.index)->exit_code, 7);
+  EXPECT_EQ(children.buried, std::vector<pid_t>{4711}) << "when its end was stored";
+}
+
+TEST_F(OrphansTest, OneThatMayHaveBeenTakenDownWithEverythingIsNotSaidToHaveFailedAtOnce) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  record.places[0].pid = 4711;
+  children.ended[4711] = {.exit_code = {}, .signal = SIGKILL, .peak_memory_kib = {}};
+  settle(task);
+  ASSERT_TRUE(orphans->contains(task)) << "our own TERM may be a step behind";
+  EXPECT_EQ(orphans->next_look(), clock.now + plan::signals_take);
+  clock.now += plan::signals_take;
+  orphans->look_after();
+  EXPECT_EQ(count(task.job, model::TaskState::failed), 1u);
+}
+
+TEST_F(OrphansTest, WhatItsLaneHasNotedOfItsEndCountsWhereNothingElseIsKnown) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  model::LanePlace& place = record.places[0];
+  place.exit_code = 0;
+  place.signal = -1;
+  place.ended_ms = 1'000;
+  place.seal = model::end_seal(place);
+  settle(task);
+  EXPECT_EQ(count(task.job, model::TaskState::done), 1u);
+}
+
+TEST_F(OrphansTest, WhatACommandHasLeftIsEndedFromTermOnUnlessItLingers) {
+  for (const bool lingers : {false, true}) {
+    port::Submission submission = job();
+    submission.spec.linger = lingers;
+    lanes.signals.clear();
+    const model::Task task = one_left_running(submission, model::TaskPhase::reached);
+    record.places[0].pid = 4711;
+    lanes.begin(task);
+    settle(task);
+    children.ended[4711] = {.exit_code = 0, .signal = {}, .peak_memory_kib = {}};
+    orphans->look_after();
+    clock.now += Seconds{1};
+    orphans->look_after();
+    if (lingers) EXPECT_THAT(lanes.signals, testing::Not(testing::Contains(SIGTERM)));
+    else EXPECT_THAT(lanes.signals, testing::Contains(SIGTERM));
+    EXPECT_THAT(lanes.signals, testing::Not(testing::Contains(SIGINT)));
+    lanes.end(task);
+    orphans->look_after();
+    EXPECT_EQ(count(task.job, model::TaskState::done), 1u);
+  }
+}
+
 TEST_F(OrphansTest, WhatLivesIsLookedForByTheNumberOfItsLane) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
   const std::string mark = app::task_mark(store->secret(), task);
@@ -148,7 +210,7 @@ TEST_F(OrphansTest, WhatIsPausedIsToldSoAgainAndAgainInPausesThatGrow) {
   for (int i = 0; i < 3; ++i) {
     const auto next = orphans->next_look();
     ASSERT_TRUE(next);
-    std::this_thread::sleep_until(*next);        // as the runner does
+    clock.now = *next;                           // as the runner does
     orphans->look_after();
     ASSERT_EQ(lanes.signals, std::vector<int>(static_cast<std::size_t>(i) + 2, SIGSTOP));
     pauses.push_back(std::chrono::ceil<Millis>(*orphans->next_look() - *next));
@@ -288,7 +350,7 @@ TEST_F(OrphansTest, AnotherRunnerGoesOnWithTheEndThatOneHasBegun) {
   by_another_runner(task, patience / 2);
   EXPECT_THAT(lanes.signals, testing::IsEmpty()) << "it has been told, and has half of its time yet";
   ASSERT_TRUE(orphans->next_look());
-  EXPECT_LE(*orphans->next_look(), std::chrono::steady_clock::now() + patience / 2);
+  EXPECT_LE(*orphans->next_look(), clock.now + patience / 2);
   by_another_runner(task, patience / 2);
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGTERM, SIGCONT}));
   lanes.signals.clear();
@@ -391,7 +453,7 @@ TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
   EXPECT_EQ(said.size(), 1u) << "it is told once";
   EXPECT_TRUE(orphans->ends().empty()) << "they would call for a look all the time";
   ASSERT_TRUE(orphans->next_look());
-  EXPECT_GT(*orphans->next_look(), std::chrono::steady_clock::now());
+  EXPECT_GT(*orphans->next_look(), clock.now);
   lanes.cannot_be_signalled = false;
   orphans->look_after();
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));

@@ -12,6 +12,7 @@
 #include "app/queue/lane.hpp"
 #include "base/poke.hpp"
 #include "base/stream.hpp"
+#include "host/queue/runners_children.hpp"
 #include "unit/app/told_of_lanes.hpp"
 
 namespace thole::host {
@@ -60,13 +61,20 @@ struct LanesWithoutDescriptors : ToldOfLanes {
   }
 };
 
+struct RunningClock : ClockOfLanes {
+  SteadyTime steady() const override { return std::chrono::steady_clock::now(); }
+};
+
 class RunnerTest : public LanesTest {
  protected:
   LanesWithoutDescriptors starved;
+  RunnersChildren forked;
+  RunningClock running;
   app::QueuePorts starved_ports = [this] {
     starved.record = &record;
-    return app::QueuePorts{.site = {}, .jobs = *store, .lanes = starved, .door = door, .logs = logs, .keeper = {},
-                           .bind = {binder}, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
+    return app::QueuePorts{.site = {}, .jobs = *store, .lanes = starved, .children = forked, .door = door, .logs = logs,
+                           .keeper = {},
+                           .bind = {binder}, .clock = running, .carry = {}, .queue = directory, .host = "host", .boot = boot,
                            .say = [](const std::string&) {}};
   }();
   NoAlarm alarm;

@@ -102,6 +102,60 @@ TEST_F(TaskLivesTest, WhatAPausedCommandLeavesBehindGoesOn) {
   EXPECT_EQ(commands.sent, (Words{"0:19", "0:18"}));
 }
 
+TEST_F(TaskLivesTest, WhatLingersIsPausedAndItsLimitStandsStill) {
+  commands.bays[0].rest = {{200, "server"}};
+  start(0, {.time_limit = 30s, .linger = true});
+  commands.end(0, 0);
+  EXPECT_TRUE(over(10s).empty());
+  tasks.pause(0, true);
+  EXPECT_TRUE(tasks.is_paused(0));
+  EXPECT_EQ(commands.sent, Words{"0:19"});
+  EXPECT_TRUE(over(1h).empty());
+  tasks.pause(0, false);
+  EXPECT_FALSE(tasks.is_paused(0));
+  ASSERT_EQ(over().size(), 1u);
+  EXPECT_EQ(clock.now, SteadyTime{} + 1h + 30s);
+}
+
+TEST_F(TaskLivesTest, WhatIsBeingEndedIsNotPaused) {
+  commands.bays[0].command = {100, "deaf", {SIGINT, SIGTERM}};
+  start(0);
+  tasks.stop(0);
+  tasks.pause(0, true);
+  EXPECT_FALSE(tasks.is_paused(0));
+}
+
+// Whoever looks after it when this lane is killed has to know.
+TEST_F(TaskLivesTest, EachRungIsToldBeforeItIsSentAndTheEndOfTheCommandBeforeItsRest) {
+  std::vector<unsigned> rungs;
+  std::vector<port::TaskOver> ends;
+  commands.bays[0].command = {100, "deaf", {SIGINT}};
+  commands.bays[0].rest = {{200, "server", {SIGTERM}}};
+  start(0, {.time_limit = 30s,
+            .on_rung = [&](unsigned rung, bool limit) {
+              EXPECT_TRUE(limit);
+              if (rungs.empty()) EXPECT_EQ(commands.sent, Words{});
+              rungs.push_back(rung);
+            },
+            .on_command_end = [&](const port::TaskOver& end) { ends.push_back(end); }});
+  EXPECT_TRUE(over(35s).empty());
+  EXPECT_EQ(rungs, std::vector<unsigned>{1});
+  tasks.before_burial({.bay = 0, .how = {.exit_code = 3, .signal = {}, .peak_memory_kib = 7}});
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].ended.exit_code, 3);
+  EXPECT_TRUE(ends[0].ended.time_limit);
+  EXPECT_EQ(ends[0].peak_memory_kib, 7u);
+}
+
+TEST_F(TaskLivesTest, WhatMayHaveBeenTakenDownWithEverythingIsNotToldAsItsEnd) {
+  std::vector<port::TaskOver> ends;
+  start(0, {.on_command_end = [&](const port::TaskOver& end) { ends.push_back(end); }});
+  tasks.before_burial({.bay = 0, .how = {.exit_code = {}, .signal = SIGKILL, .peak_memory_kib = {}}});
+  EXPECT_TRUE(ends.empty());
+  tasks.before_burial({.bay = 0, .how = {.exit_code = {}, .signal = SIGSEGV, .peak_memory_kib = {}}});
+  EXPECT_EQ(ends.size(), 1u);
+}
+
 TEST_F(TaskLivesTest, WhatCannotBeEndedIsSaid) {
   commands.bays[0].rest = {{200, "in D state", {SIGTERM, SIGKILL}}};
   start(0);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,20 @@ struct ToldOfLanes : port::Lanes {
   std::map<std::string, Fd> living_;
 };
 
+// The commands of dead lanes that have ended, as the kernel tells their new parent.
+struct ToldOfChildren : port::Children {
+  std::map<pid_t, model::HowEnded> ended;
+  std::vector<pid_t> buried;
+  Child look(pid_t pid) override {
+    const auto found = ended.find(pid);
+    return found == ended.end() ? Child{} : Child{true, found->second};
+  }
+  void bury(pid_t pid) override {
+    if (ended.erase(pid) > 0) buried.push_back(pid);
+  }
+  void bury_others(std::span<const pid_t>) override {}
+};
+
 struct ClockOfLanes : port::Clock {
   WallTime wall() const override { return at(100); }
   SteadyTime steady() const override { return now; }
@@ -94,6 +109,7 @@ class LanesTest : public QueueTest {
   const model::BootId boot{"this boot"};
   model::LaneRecord record{};
   ToldOfLanes lanes;
+  ToldOfChildren children;
   ClockOfLanes clock;
   LocalDoor door{directory, {}};
   LogFiles logs{directory + "/logs"};
@@ -102,6 +118,7 @@ class LanesTest : public QueueTest {
   app::QueuePorts ports{.site = {},
                         .jobs = *store,
                         .lanes = lanes,
+                        .children = children,
                         .door = door,
                         .logs = logs,
                         .keeper = {},

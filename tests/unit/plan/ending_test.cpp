@@ -29,6 +29,7 @@ std::string words(const Do& act) {
   const auto add = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
   if (act.name) add("name");
   if (act.send) add(name_of(act.send->signal) + (act.send->to == SentTo::group ? " group" : " all"));
+  if (act.go_on) add("CONT all");
   if (act.look) add("look");
   return text;
 }
@@ -259,7 +260,7 @@ TEST(Ending, APausedCommandIsStoppedUntilAllOfItStands) {
 TEST(Ending, WhoIsPausedCanBeAskedAndExtended) {
   Played asked{{4s, 1s}};
   (void)asked(1s, Paused{true});
-  EXPECT_EQ(asked(2s, Asked{Why::cancelled}), "INT group") << "which brings CONT with it";
+  EXPECT_EQ(asked(2s, Asked{Why::cancelled}), "INT group CONT all") << "what the pause has stopped and INT does not reach";
   EXPECT_FALSE(asked.life.paused);
   EXPECT_EQ(asked(2s, Paused{true}), "") << "who is ending is not paused any more";
   Played extended{{4s, 1s}};
@@ -276,6 +277,35 @@ TEST(Ending, WhatAPausedCommandLeavesBehindIsContinued) {
   EXPECT_EQ(play(60s, Ended{}), "CONT all look");
   EXPECT_EQ(play(60200ms, something), "name");
   EXPECT_EQ(play.deadline(), 63s) << "and its limit goes on";
+}
+
+TEST(Ending, WhatLingersCanBePausedAndItsLimitStandsStill) {
+  Played play = lingering(5s);
+  EXPECT_EQ(play(2s, Paused{true}), "STOP all look");
+  EXPECT_EQ(play(2s, Looked{Left::something, true}), "");
+  EXPECT_EQ(play.deadline(), std::nullopt);
+  EXPECT_EQ(play(60s, Stirred{}), "look");
+  EXPECT_EQ(play(60s, something), "");
+  EXPECT_EQ(play(60s, Paused{false}), "CONT all");
+  EXPECT_EQ(play.deadline(), 63s);
+  (void)play(61s, Paused{true});
+  EXPECT_EQ(play(62s, Asked{Why::cancelled}), "TERM all") << "which brings CONT with it";
+  Played early = settling(Leaves::linger, 5s);
+  EXPECT_EQ(early(100ms, Paused{true}), "") << "it is not known yet who lingers";
+  EXPECT_EQ(early(200ms, Passed{}), "look");
+  EXPECT_EQ(early(200ms, something), "name STOP all look");
+  EXPECT_EQ(early.life.phase, Phase::lingering);
+  Played gone = lingering();
+  (void)gone(2s, Paused{true});
+  EXPECT_EQ(gone(3s, nothing), "");
+  EXPECT_EQ(gone.life.phase, Phase::over);
+}
+
+TEST(Ending, WhoIsHurriedBeforeItLingersDoesNot) {
+  Played play = settling(Leaves::linger);
+  EXPECT_EQ(play(100ms, Hurried{}), "");
+  EXPECT_EQ(play(200ms, Passed{}), "look");
+  EXPECT_EQ(play(200ms, something), "name TERM all");
 }
 
 TEST(Ending, WhileWeStandStillNoTimePasses) {

@@ -41,7 +41,14 @@ std::vector<std::string> environment(const std::vector<std::string>& uuids) {
 }  // namespace
 
 std::shared_ptr<void> NvidiaPlaceholder::alone(std::span<const int> cancel) {
-  return std::make_shared<SafeGpuLock>(options_.neighbours, options_.patience, nullptr, cancel);
+  const SteadyTime end = std::chrono::steady_clock::now() + options_.patience;
+  for (;;) {
+    auto lock = std::make_shared<SafeGpuLock>(options_.neighbours, nullptr);
+    const auto left = std::chrono::duration_cast<Millis>(end - std::chrono::steady_clock::now());
+    if (!lock->kept() || left <= Millis{0}) return lock;
+    lock.reset();
+    wait_for_safe_gpu(options_.neighbours, left, nullptr, cancel);
+  }
 }
 
 void NvidiaPlaceholder::put(const std::vector<std::string>& uuids) {

@@ -1,0 +1,35 @@
+#include "host/queue/runners_children.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "host/process/child_end.hpp"
+#include "host/process/helpers.hpp"
+#include "host/process/tree.hpp"
+
+namespace thole::host {
+
+port::Children::Child RunnersChildren::look(pid_t pid) {
+  if (pid <= 0) return {};
+  const auto end = ended_child(P_PID, pid);
+  if (end) return {true, end->how};
+  return {errno != ECHILD, std::nullopt};
+}
+
+void RunnersChildren::bury(pid_t pid) {
+  if (pid > 0) bury_child(pid);
+}
+
+// A kernel that lists no children leaves them to the end of this process, or to who is asked for.
+void RunnersChildren::bury_others(std::span<const pid_t> asked_for) {
+  std::set<pid_t> found;
+  for (const pid_t child : listed_children().value_or(std::vector<pid_t>())) {
+    if (is_helper(child) || std::ranges::find(asked_for, child) != asked_for.end() || !ended_child(P_PID, child)) continue;
+    if (found_.contains(child)) bury_child(child);
+    else found.insert(child);
+  }
+  found_ = std::move(found);
+}
+
+}  // namespace thole::host
