@@ -105,7 +105,7 @@ void Progress::left_behind(const std::vector<std::string>& processes) {
   if (context_.invocation.global.json) return say("left-behind", {{"processes", processes}});
   std::string text = fmt::format(
       "the command left {} running, {}:", processes.size() == 1 ? "a process" : fmt::format("{} processes", processes.size()),
-      context_.invocation.run.linger ? "waiting for the end" : "ending what is left");
+      lingers_ ? "waiting for the end" : "ending what is left");
   for (const std::string& process : some_of(processes)) text += "\n  " + printable(process, 76);
   context_.warn(text);
 }
@@ -127,8 +127,8 @@ int show_preview(Context& context) {
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");  // there is none
   }
-  std::optional<app::Binding> binding;  // only `run` binds
-  if (context.invocation.verb->name == "run" && !preview.chosen.empty()) {
+  std::optional<app::Binding> binding;
+  if (!context.invocation.verb->binding.empty() && !preview.chosen.empty()) {
     const model::BindOptions options = context.binding(model::BindOptions::for_command());
     binding = app::plan_binding(site.observer, context.wire.bind_site(), site.environment, options,
                                 {app::gpus_of(preview.units, preview.chosen)});

@@ -10,7 +10,7 @@ namespace thole::cli {
 
 class Progress {
  public:
-  explicit Progress(Context& context) : context_(context) {}
+  explicit Progress(Context& context, bool lingers = false) : context_(context), lingers_(lingers) {}
 
   app::RunEvents events();  // refer to this object
   void ended(const port::Ended& ended);
@@ -26,6 +26,7 @@ class Progress {
   void say(const char* event, const model::Json& more) const;  // --json
 
   Context& context_;
+  bool lingers_;                     // --linger: what is left behind is waited for
   std::optional<model::Wait> last_;  // the last standing told; the same twice is not news
   std::optional<SteadyTime> since_;  // of the wait
 };
