@@ -1,7 +1,8 @@
-// Writes man pages, completion scripts and docs/commands.md from the option tables of the program and the prose in prose/*.md.
+// Writes man pages, completion scripts and docs/commands.md from the program's rows of verbs and options and from prose/*.md.
 // A prose file's text up to its first "## Heading" is the description; what follows comes after the examples.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.hpp"
@@ -69,7 +70,7 @@ std::string page_of(const Verb& verb, const std::string& directory) {
   text += fmt::format(".SH NAME\nthole\\-{} \\- {}\n.SH SYNOPSIS\n\\fB{}\\fR\n", verb.name, bold_words(verb.summary),
                       escape(cli::synopsis(verb)));
   text += ".SH DESCRIPTION\n" + roff(prose.description);
-  text += options("OPTIONS", verb.own) + options("THE REQUEST", verb.request) + options("BINDING", verb.binding);
+  text += options("OPTIONS", verb.options) + options("THE REQUEST", verb.request) + options("BINDING", verb.binding);
   text += ".PP\nOptions of every command are in \\fBthole\\fR(1).\n";
   return text + examples(verb) + roff(prose.sections) + see_also(verb.name);
 }
@@ -134,8 +135,8 @@ std::string commands_page(const std::string& directory) {
     if (verb.group.empty()) continue;
     const Prose prose = prose_of(directory, verb.name);
     text += fmt::format("\n## thole {}\n\n`{}`: {}.\n\n{}", verb.name, cli::synopsis(verb), verb.summary, prose.description);
-    if (!verb.own.empty()) text += "\n" + in_cells(markdown_options(verb.own));
-    const bool waits_anyway = verb.name == "submit";
+    if (!verb.options.empty()) text += "\n" + in_cells(markdown_options(verb.options));
+    const bool waits_anyway = std::ranges::find(verb.request, "wait", &Option::name) == verb.request.end();
     if (!verb.request.empty())
       text += fmt::format("\nAnd the words of [a request](#a-request){}.\n",
                           waits_anyway ? ", but for `--wait` and `--no-wait`: a job waits until its turn comes" : "");

@@ -61,7 +61,7 @@ void Context::detail(std::string_view text) const {
 void Context::warn(std::string_view text) const { say(invocation, "caution", text); }
 
 plan::Ids Context::ids() const {
-  const std::string& form = invocation.run.ids.empty() ? config.ids : invocation.run.ids;
+  const std::string& form = invocation.ids.empty() ? config.ids : invocation.ids;
   return plan::parse_ids(form).value_or(plan::Ids::automatic);  // checked where it was read
 }
 
@@ -72,11 +72,8 @@ model::BindOptions Context::binding(const model::BindOptions& fallback) const {
 std::map<std::string, std::string> Context::carry() const { return wire::carried(wire.settings()); }
 
 bool tells_events(const Invocation& invocation) {
-  if (!invocation.global.json || !invocation.verb) return false;
-  const std::string_view verb = invocation.verb->name;
-  if (verb == "map") return true;
-  if (verb == "bind") return !invocation.run.dry_run && !invocation.words.empty();
-  return (verb == "run" || verb == "claim") && !invocation.run.dry_run;
+  const Verb* verb = invocation.verb;
+  return invocation.global.json && verb && verb->tells_events && verb->tells_events(invocation);
 }
 
 model::Json to_json(const Error& error) {

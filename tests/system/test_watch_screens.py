@@ -47,3 +47,12 @@ def test_a_watch_on_a_low_screen_keeps_what_runs(env, tasks):
         terminal.send("q")
         assert terminal.wait() == 0
     assert thole(env, "cancel", "all").returncode == 0
+
+
+@pytest.mark.parametrize("words, every", [(["--watch"], "2s"), (["--watch", "5"], "5s"), (["-w5"], "5s"),
+                                          (["--watch=1m"], "1m"), (["--watch", "300ms"], "0[.]3s")])
+def test_a_watch_says_how_often_it_looks(env, words, every):
+    with Terminal([THOLE, "status", *words], env={**env, "TERM": "xterm"}) as terminal:
+        terminal.expect(f"every {every}: thole status,")
+        terminal.send("q")
+        assert terminal.wait() == 0

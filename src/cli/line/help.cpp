@@ -73,7 +73,7 @@ std::string general_help(std::size_t columns) {
 std::string help_of(const Verb& verb, std::size_t columns) {
   std::string text = fmt::format("{}\n\nusage: {}\n", wrap(verb.summary, columns, 2, 0), wrap(synopsis(verb), columns, 4, 7));
   if (!verb.examples.empty()) text += "\nexamples\n" + examples(verb, columns);
-  if (!verb.own.empty()) text += "\noptions\n" + rows(verb.own, columns);
+  if (!verb.options.empty()) text += "\noptions\n" + rows(verb.options, columns);
   if (!verb.request.empty()) text += "\nthe request: which GPUs, and how long to wait\n" + rows(verb.request, columns);
   if (!verb.binding.empty()) text += "\nbinding: the CPUs, memory and NICs it uses\n" + rows(verb.binding, columns);
   std::string globals;

@@ -20,7 +20,7 @@ constexpr std::string_view not_in_files[] = {"file", "dry-run"};
 const Option* option_named(std::string_view name) {
   const Verb& verb = *find_verb("submit");
   if (std::find(std::begin(not_in_files), std::end(not_in_files), name) != std::end(not_in_files)) return nullptr;
-  for (std::span<const Option> rows : {verb.own, verb.request, verb.binding})
+  for (std::span<const Option> rows : {verb.options, verb.request, verb.binding})
     for (const Option& row : rows)
       if (row.name == name) return &row;
   return nullptr;
@@ -29,7 +29,7 @@ const Option* option_named(std::string_view name) {
 std::vector<std::string> known_keys() {
   std::vector<std::string> known{"command"};
   const Verb& verb = *find_verb("submit");
-  for (std::span<const Option> rows : {verb.own, verb.request, verb.binding})
+  for (std::span<const Option> rows : {verb.options, verb.request, verb.binding})
     for (const Option& row : rows)
       if (is_of_job(row.name)) known.emplace_back(row.name);
   return known;

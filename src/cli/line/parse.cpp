@@ -6,7 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/line/binding.hpp"
 #include "cli/line/foreign.hpp"
+#include "cli/line/request.hpp"
 #include "cli/line/words.hpp"
 
 namespace thole::cli {
@@ -188,16 +190,10 @@ class Parser {
     return take();
   }
 
-  bool counts_whole_seconds(const Option& option) const {
-    static constexpr std::string_view limits[] = {"time", "retry-pause", "patience"};
-    return std::ranges::find(limits, option.name) != std::end(limits) ||
-           (option.name == "timeout" && result_.verb->name == "map");
-  }
-
   void set(const Option& option, std::string_view typed, std::string_view value) {
     option.set(result_, {typed, value});
     result_.options.push_back(option.name);
-    if (const auto time = parse_duration(value); time && counts_whole_seconds(option) && *time % Seconds{1} != Millis{0})
+    if (const auto time = parse_duration(value); time && option.whole_seconds && *time % Seconds{1} != Millis{0})
       result_.remarks.push_back(fmt::format("{} {}: {}, for it counts whole seconds", typed, printable(value, 40),
                                             format_duration(std::chrono::ceil<Seconds>(*time))));
     const auto bare = parse_u64(value);   // of what, one could have meant otherwise
@@ -271,19 +267,13 @@ class Parser {
     throw_unknown("unknown command", word, known, "see: thole --help; to run a program: thole run PROGRAM");
   }
 
-  std::string_view later_of_waits() const {
-    const auto is_one = [](std::string_view name) { return name == "wait" || name == "no-wait"; };
-    return *std::find_if(result_.options.rbegin(), result_.options.rend(), is_one);
-  }
-  bool given(std::string_view name) const { return std::ranges::find(result_.options, name) != result_.options.end(); }
-
   void check() {
     if (!result_.verb) return;
-    check_words(*result_.verb);
-    if (!result_.verb->request.empty()) check_request();
-    check_run();
-    if (result_.verb->name == "bind") check_bind();
-    if (result_.verb->name == "why") check_why();
+    const Verb& verb = *result_.verb;
+    check_words(verb);
+    if (!verb.request.empty()) check_request(result_);
+    if (!verb.binding.empty()) check_binding(result_);
+    if (verb.check) verb.check(result_);
   }
 
   void check_words(const Verb& verb) const {
@@ -296,75 +286,9 @@ class Parser {
     const std::string word = in_quotes(result_.words[verb.max_words]);
     const auto other = hint_for_operand(verb.name, result_.words[verb.max_words]);
     throw Error(ErrorCode::usage, fmt::format("{}: one word too many, {}", verb.name, word))
-        .hint(other                  ? *other
-              : verb.name == "claim" ? "a command is run by: thole run"
-                                     : fmt::format("see: thole {} --help", verb.name));
-  }
-
-  void check_request() {
-    model::Request& request = result_.request;
-    if (given("gpus") && request.gpus == 0 && given("on"))
-      throw Error(ErrorCode::usage, "-g 0 asks for no GPU, and --on names some").hint("one of the two");
-    if (request.share && !request.memory_mib)
-      throw Error(ErrorCode::usage, "--share needs a memory budget").hint("such as: --share --memory 8G");
-    if (given("share-with") && !request.share) throw Error(ErrorCode::usage, "--share-with goes with --share");
-    if (request.share && !given("beside")) request.beside = model::Beside::mine;
-    if (given("wait") && given("no-wait"))   // the later wins as ever, so that an alias can be overridden
-      result_.remarks.push_back(
-          fmt::format("--wait and --no-wait exclude each other: the later counts, --{}", later_of_waits()));
-    if ((given("max-load") || given("max-memory")) && request.beside == model::Beside::none)
-      throw Error(ErrorCode::usage, "--max-load and --max-memory go with --beside")
-          .hint("such as: --beside any --max-load 20%");
-  }
-
-  void check_bind() const {
-    const BindCommandOptions& bind = result_.bind;
-    if (bind.pid && !result_.words.empty())
-      throw Error(ErrorCode::usage, "bind: a command and --pid exclude each other");
-    if (!bind.pid && result_.words.empty() && !result_.run.dry_run)
-      throw Error(ErrorCode::usage, "bind: a command or --pid missing")
-          .hint(fmt::format("such as: {}", result_.verb->examples.front().line));
-    if (bind.pid && (bind.local_rank || bind.ranks))
-      throw Error(ErrorCode::usage, "--local-rank and --ranks go with a command");
-    if (bind.pid && result_.binding.memory && *result_.binding.memory != model::MemoryPolicy::first_touch)
-      throw Error(ErrorCode::usage, "the memory policy of a process that runs cannot be set from outside")
-          .hint("start it with: thole run --mem");
-    if (bind.local_rank && bind.ranks && *bind.local_rank >= *bind.ranks)
-      throw Error(ErrorCode::usage,
-                  fmt::format("--local-rank {} of --ranks {}: ranks count from 0", *bind.local_rank, *bind.ranks));
-  }
-
-  void check_why() const {
-    if (result_.words.empty()) return;
-    for (const Option& option : result_.verb->request)
-      if (given(option.name))
-        throw Error(ErrorCode::usage, fmt::format("why: --{} is of a request, and {} names what there is: one or the other",
-                                                  option.name, in_quotes(result_.words.front())))
-            .hint(fmt::format("such as: thole why {}, or: thole why -g 2", printable(result_.words.front(), 40)));
-  }
-
-  // The words that say which GPUs: not how long it may last or wait.
-  bool asks_for_gpus() const {
-    constexpr std::string_view words[] = {"gpus",   "on",       "not",        "model", "memory", "share", "share-with",
-                                          "beside", "max-load", "max-memory", "pick",  "shape",  "order", "trust-claims"};
-    return std::ranges::any_of(words, [this](std::string_view word) { return given(word); });
-  }
-
-  void check_run() {
-    result_.run.part_of_it = asks_for_gpus();
-    if (!result_.run.in.empty() && result_.run.dry_run)
-      throw Error(ErrorCode::usage, "--dry-run shows no claim inside another: it goes without --in");
-    const model::BindWishes& binding = result_.binding;
-    if (binding.off && (binding.mode || binding.memory || binding.smt || binding.nic || binding.threads || binding.reserve ||
-                        binding.lend || binding.balanced || binding.strict))
-      throw Error(ErrorCode::usage, "--no-bind leaves nothing for other words about binding to say");
-    if (result_.claim.placeholder && result_.request.share)
-      throw Error(ErrorCode::usage, "--placeholder and --share exclude each other")
-          .hint("a placeholder's memory is in no budget");
-    if (result_.claim.shell && result_.claim.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
-    if (!result_.run.no_supervisor) return;
-    for (std::string_view name : {"time", "linger", "status-file"})
-      if (given(name)) throw Error(ErrorCode::usage, fmt::format("--no-supervisor leaves nobody behind to do --{}", name));
+        .hint(other                            ? *other
+              : !verb.instead_of_words.empty() ? std::string(verb.instead_of_words)
+                                               : fmt::format("see: thole {} --help", verb.name));
   }
 
   std::span<const std::string_view> rest_;

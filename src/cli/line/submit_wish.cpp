@@ -130,14 +130,14 @@ std::string working_directory(const SubmitOptions& options) {
 }
 
 app::SubmitWish wish_of(const Context& context, const Invocation& line) {
-  const SubmitOptions& options = line.queue.submit;
+  const SubmitOptions& options = line.own.as<SubmitOptions>();
   app::SubmitWish wish;
   wish.spec = options.spec;
   wish.spec.argv = line.words;
   wish.spec.request = line.request;
   wish.spec.request.wait.reset();                // a job waits in the queue as long as it takes
   wish.spec.bind = line.binding.over(context.config.binding.over(model::BindOptions::for_command()));
-  wish.spec.ids = line.run.ids.empty() ? context.config.ids : line.run.ids;
+  wish.spec.ids = line.ids.empty() ? context.config.ids : line.ids;
   if (wish.spec.ids.empty()) wish.spec.ids = "auto";
   wish.spec.directory = working_directory(options);
   wish.spec.umask = present_umask();
@@ -162,7 +162,7 @@ app::SubmitWish wish_of(const Context& context, const Invocation& line) {
 app::SubmitWish from_line(const Context& context) {
   const Invocation& typed = context.invocation;
   std::vector<std::string> command = typed.words;
-  const auto script = script_of(context, command, typed.queue.submit.directory);
+  const auto script = script_of(context, command, typed.own.as<SubmitOptions>().directory);
   std::vector<std::string> words = script ? options_in(context, *script) : std::vector<std::string>();
   words.insert(words.end(), typed.typed.begin(), typed.typed.end());
   Invocation line = reparse(context, words);
@@ -173,7 +173,7 @@ app::SubmitWish from_line(const Context& context) {
 std::vector<app::SubmitWish> from_file(const Context& context) {
   const Invocation& typed = context.invocation;
   if (!typed.words.empty()) throw Error(ErrorCode::usage, "submit: a command and --file exclude each other");
-  const std::string& path = typed.queue.submit.file;
+  const std::string& path = typed.own.as<SubmitOptions>().file;
   std::vector<app::SubmitWish> wishes;
   for (const FileJob& job : read_job_file(read_input(context, path, "the file of jobs"), shown_name(path))) {
     std::vector<std::string> words = job.options;
@@ -193,7 +193,7 @@ std::vector<app::SubmitWish> from_file(const Context& context) {
 }  // namespace
 
 std::vector<app::SubmitWish> submit_wishes(const Context& context) {
-  if (!context.invocation.queue.submit.file.empty()) return from_file(context);
+  if (!context.invocation.own.as<SubmitOptions>().file.empty()) return from_file(context);
   if (context.invocation.words.empty())
     throw Error(ErrorCode::usage, "submit: COMMAND or --file missing")
         .hint(may_be_given_input() ? "a script is not read from stdin: save it, and thole submit ./SCRIPT"

@@ -146,12 +146,6 @@ std::string choice_of(const Word& word, std::string_view choices) {
   throw_unknown(fmt::format("{}:", word.option), word.text, known, fmt::format("one of {}", join(known, ", ")));
 }
 
-plan::Halt halt_of(const Word& word) {
-  const auto halt = plan::parse_halt(word.text);
-  if (!halt) throw_expected(word, "never, or soon or now with fail, success or done and a number, such as now,fail=1");
-  return *halt;
-}
-
 void throw_unknown(std::string_view what, std::string_view word, const std::vector<std::string>& known,
                    std::string_view otherwise) {
   auto near = word.size() > 2 ? only_beginning(word, known) : std::nullopt;

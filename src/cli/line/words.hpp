@@ -21,7 +21,6 @@ unsigned number_of(const Word& word, unsigned least, unsigned most);
 std::vector<std::string> gpus_of(const Word& word);                 // "0-2,GPU-5c2f" as 0, 1, 2, GPU-5c2f: no empty pieces
 std::string text_of(const Word& word);                              // anything but ""
 std::string choice_of(const Word& word, std::string_view choices);  // one of "a|b|c"
-plan::Halt halt_of(const Word& word);                               // "now,fail=1"
 
 // The word in double quotes, made printable and cut.
 std::string in_quotes(std::string_view word);

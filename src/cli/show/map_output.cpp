@@ -114,12 +114,12 @@ void MapOutput::ended(const app::MapTask& task, app::MapEnd end) {
     else context_.detail(fmt::format("task {} failed with status {}", task.number, end.status()));
   }
   if (context_.invocation.global.json) return show_json(task, end);
-  if (!context_.invocation.map.keep_order) return show(end.output);
+  if (!keep_order_) return show(end.output);
   in_order(task.order, std::move(end.output));
 }
 
 void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
-  if (context_.invocation.map.wishes.joblog.empty()) return;
+  if (!log_) return;
   plan::JobLogLine line;
   line.number = task.number;
   line.started = task.started;
@@ -129,7 +129,7 @@ void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
   line.signal = end.how.signal.value_or(end.how.time_limit ? SIGTERM : 0);
   const std::string command = command_line(end.words);
   line.command = command;
-  log_.add(line);
+  log_->add(line);
 }
 
 void MapOutput::in_order(std::uint64_t order, port::TaskOutput output) {

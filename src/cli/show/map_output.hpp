@@ -12,7 +12,9 @@ namespace thole::cli {
 
 class MapOutput {
  public:
-  MapOutput(const Context& context, app::JobLogFile& log) : context_(context), log_(log) {}
+  // `log`: null where none is kept.
+  MapOutput(const Context& context, app::JobLogFile* log, bool keep_order)
+      : context_(context), log_(log), keep_order_(keep_order) {}
 
   app::MapEvents events(app::RunEvents claims);  // refer to this object
   void finish();                       // what --keep-order still holds back
@@ -35,7 +37,8 @@ class MapOutput {
   void wait_until_read(int fd);
 
   const Context& context_;
-  app::JobLogFile& log_;
+  app::JobLogFile* log_;
+  bool keep_order_;
   std::map<std::size_t, Rest> rests_;            // by place: --line-buffer
   std::map<std::uint64_t, port::TaskOutput> held_;  // by order: --keep-order
   std::uint64_t next_ = 0;                       // the first order not shown

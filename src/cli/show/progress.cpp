@@ -127,8 +127,8 @@ int show_preview(Context& context) {
     variables = app::variables(site, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");  // there is none
   }
-  std::optional<app::Binding> binding;  // only `run` binds
-  if (context.invocation.verb->name == "run" && !preview.chosen.empty()) {
+  std::optional<app::Binding> binding;
+  if (!context.invocation.verb->binding.empty() && !preview.chosen.empty()) {
     const model::BindOptions options = context.binding(model::BindOptions::for_command());
     binding = app::plan_binding(site.observer, context.wire.bind_site(), site.environment, options,
                                 {app::gpus_of(preview.units, preview.chosen)});

@@ -1,28 +1,49 @@
-// claim, release, extend: a claim without a command.
+// claim: a claim without a command.
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "app/claim/holding.hpp"
 #include "base/error.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
-#include "cli/claim_search.hpp"
-#include "cli/commands.hpp"
-#include "cli/line/queue_words.hpp"
+#include "cli/context.hpp"
+#include "cli/line/request.hpp"
+#include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
-#include "cli/meanwhile.hpp"
 #include "cli/show/progress.hpp"
 
 namespace thole::cli {
 
 namespace {
+
+struct ClaimOptions {
+  bool shell = false;
+  std::optional<pid_t> pid;
+  bool placeholder = false;
+};
+
+constexpr Option claim_options[] = {
+  {0, "shell", "", "tie the claim to the calling shell and print the exports: eval \"$(thole claim --shell)\"",
+   [](ClaimOptions& o, const Word&) { o.shell = true; }},
+  {0, "pid", "PID", "hold the claim until the process PID ends",
+   [](ClaimOptions& o, const Word& w) { o.pid = pid_of(w); }},
+  {0, "placeholder", "", "keep a CUDA context on each GPU (0.5 GiB), for safe-gpu and others that look at processes and not "
+   "at claims",
+   [](ClaimOptions& o, const Word&) { o.placeholder = true; }},
+  dry_run_row, ids_row,
+};
+
+void check_claim(const Invocation& line) {
+  const ClaimOptions& options = line.own.as<ClaimOptions>();
+  if (options.placeholder && line.request.share)
+    throw Error(ErrorCode::usage, "--placeholder and --share exclude each other")
+        .hint("a placeholder's memory is in no budget");
+  if (options.shell && options.pid) throw Error(ErrorCode::usage, "--shell and --pid exclude each other");
+}
 
 // Lines for `eval`.
 std::string exports(const model::Json& claim, ShellKind shell) {
@@ -44,68 +65,35 @@ std::string claim_in_one_line(const model::Json& claim, WallTime now) {
 }
 
 std::string recorded_as(const Invocation& invocation, std::optional<pid_t> process) {
-  if (invocation.claim.shell) return fmt::format("thole claim for shell {}", *process);
+  if (invocation.own.as<ClaimOptions>().shell) return fmt::format("thole claim for shell {}", *process);
   if (process) return fmt::format("thole claim for process {}", *process);
   return "thole claim";
 }
 
-// The shell that was told to claim still has the variables.
-void remind_to_unset(const Context& context, const std::string& id) {
-  const auto& environment = context.wire.settings().environment;
-  const auto here = environment.find("THOLE_CLAIM");
-  if (here == environment.end() || here->second != id) return;
-  const std::size_t slash = id.rfind('/');   // the claim around it goes on: what is claimed here next is to come from that
-  const std::string around = slash == std::string::npos ? "" : id.substr(0, slash);
-  const ShellKind shell = wire::shell_above();
-  std::vector<std::string> names{"THOLE_GPUS", "CUDA_VISIBLE_DEVICES"};
-  if (around.empty()) names.insert(names.begin(), "THOLE_CLAIM");
-  context.note("this shell still has the variables of the claim: " +
-               unset_in(shell, names) +
-               (around.empty() ? "" : "; " + set_in(shell, "THOLE_CLAIM", around)));
-}
-
-constexpr Millis before_a_word{2'000};   // of a release that lasts
-
-void say_what_it_waits_for(Context& context, const app::KeptClaim& claim) {
-  std::optional<port::Ending> ending;
-  try {
-    ending = context.wire.control().ending(claim.address());
-  } catch (const Error&) {   // its keeper has just let go, or is of an older thole
-  }
-  if (!ending) return context.note(fmt::format("waiting for the keeper of claim {} to let go", claim.id));
-  const std::string name = ending->name.empty() ? "" : " (" + printable(ending->name, 32) + ")";
-  const auto left = ending->killed
-                        ? std::chrono::round<Seconds>(*ending->killed - std::chrono::steady_clock::now())
-                        : Seconds{0};
-  context.note(fmt::format("waiting for process {}{} to end{}", ending->pid, name,
-                           left > Seconds{0} ? "; it is killed in " + format_duration(left) : ""));
-}
-
-}  // namespace
-
 int claim(Context& context) {
   const Invocation& invocation = context.invocation;
-  if (invocation.run.dry_run) return show_preview(context);
+  const ClaimOptions& options = invocation.own.as<ClaimOptions>();
+  if (invocation.dry_run) return show_preview(context);
   app::HoldRequest wanted;
   wanted.request = invocation.request;
   wanted.ids = context.ids();
-  wanted.process = invocation.claim.shell ? std::optional<pid_t>(wire::calling_shell()) : invocation.claim.pid;
-  wanted.for_shell = invocation.claim.shell;
-  const ShellKind shell = invocation.claim.shell ? wire::kind_of_shell(*wanted.process) : ShellKind::posix;
-  if (invocation.claim.shell && ::isatty(STDOUT_FILENO))
+  wanted.process = options.shell ? std::optional<pid_t>(wire::calling_shell()) : options.pid;
+  wanted.for_shell = options.shell;
+  const ShellKind shell = options.shell ? wire::kind_of_shell(*wanted.process) : ShellKind::posix;
+  if (options.shell && ::isatty(STDOUT_FILENO))
     context.note(std::string("these lines are for the shell: ") +
                  (shell == ShellKind::c ? "eval \"`thole claim --shell`\"" : "eval \"$(thole claim --shell)\""));
   wanted.command = recorded_as(invocation, wanted.process);
   wanted.carry = context.carry();
-  if (invocation.claim.placeholder) wanted.placeholder = &context.wire.placeholder();
+  if (options.placeholder) wanted.placeholder = &context.wire.placeholder();
 
-  if (invocation.claim.shell) context.wire.interruption();   // noticed, not died of: `eval` has yet to be told (main.cpp)
+  if (options.shell) context.wire.interruption();   // noticed, not died of: `eval` has yet to be told (main.cpp)
   Progress progress(context);
   const model::Json claim = app::hold(context.wire.run_ports(), wanted, progress.events(), {}, [&](const model::Json& made) {
     context.wire.die_if_interrupted();           // a reader that has stopped keeps nobody from ending us
-    if (invocation.claim.shell && !context.screen.terminal())
+    if (options.shell && !context.screen.terminal())
       context.copy(exports(made, shell));               // for a shell, whatever bytes a path has
-    else if (invocation.claim.shell)
+    else if (options.shell)
       context.print(exports(made, shell));
     else if (invocation.global.json)
       context.print_json(made);
@@ -116,64 +104,26 @@ int claim(Context& context) {
   return 0;
 }
 
-int release(Context& context) {
-  std::vector<std::string> words = context.invocation.words;
-  if (words.empty()) words.emplace_back();  // the claim we are in
-  app::ClaimSearch to_release = claim_search(context);
-  to_release.to_release = true;
-  std::vector<app::KeptClaim> claims;       // all must exist before one is released
-  for (const std::string& word : words) {
-    app::KeptClaim found = app::find_claim(to_release, word);
-    const bool is_named_twice = std::ranges::find(claims, found.id, &app::KeptClaim::id) != claims.end();   // by two GPUs of it
-    if (!is_named_twice) claims.push_back(std::move(found));
-  }
-  model::Json released = model::Json::array();
-  for (const app::KeptClaim& claim : claims) {
-    {
-      const Meanwhile silence(before_a_word, [&] { say_what_it_waits_for(context, claim); });
-      app::release(to_release, context.wire.control(), claim);
-    }
-    released.push_back(claim.id);
-    if (context.invocation.global.json) continue;
-    context.note(fmt::format("released {}", claim.id));
-    remind_to_unset(context, claim.id);
-  }
-  if (context.invocation.global.json) context.print_json(model::Json{{"schema", "thole/released/1"}, {"claims", released}});
-  return 0;
-}
+constexpr Example claim_examples[] = {
+  {"eval \"$(thole claim --shell)\"", "a GPU for this shell and what is started from it"},
+  {"thole claim -g 2 --time 4h", "two GPUs for four hours; prints the id of the claim"},
+  {"thole claim --on 3 --pid 4711", "GPU 3 for a process that runs already"},
+};
 
-// How long until this time of the day, as one says it of an appointment; three numbers are Slurm's hours, minutes and seconds.
-std::optional<Seconds> until_clock(const std::string& text, WallTime now) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string::npos || colon != text.rfind(':') || colon + 3 != text.size()) return std::nullopt;
-  try {
-    return std::chrono::ceil<std::chrono::minutes>(begin_of({"extend", text}, now) - now);
-  } catch (const Error&) {   // no such time
-    return std::nullopt;
-  }
-}
+}  // namespace
 
-int extend(Context& context) {
-  const std::vector<std::string>& words = context.invocation.words;
-  if (const auto from_now = until_clock(words.back(), context.wire.clock().wall()); from_now && *from_now > Seconds{0})
-    throw Error(ErrorCode::usage,
-                fmt::format("extend: expected a time from now, got {}, one of the clock", in_quotes(words.back())))
-        .hint(fmt::format("thole extend {}{}", words.size() == 2 ? printable(words.front(), 40) + " " : "",
-                          format_duration(*from_now)));
-  if (words.size() == 2 && !parse_duration(words.back()) && parse_duration(words.front()))
-    throw Error(ErrorCode::usage, "extend: the claim comes first, then the time")
-        .hint(fmt::format("thole extend {} {}", printable(words.back(), 40), words.front()));
-  // With a unit, as --time: "extend 0 8" for hours would end the command in 8 seconds.
-  const std::string before = words.size() == 2 ? "extend " + printable(words.front(), 40) : "extend";
-  const Seconds by = run_time_of({before, words.back()});
-  const app::KeptClaim claim =
-      app::find_claim(claim_search(context), words.size() == 2 ? words.front() : std::string());
-  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
-  if (context.invocation.global.json)
-    context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
-  else
-    context.note(fmt::format("claim {} ends {}", claim.id, format_local(until, context.wire.clock().wall())));
-  return 0;
-}
+extern constexpr Verb claim_verb = {
+    .name = "claim",
+    .group = "run",
+    .summary = "claim GPUs without a command",
+    .options = claim_options,
+    .request = request_rows,
+    .examples = claim_examples,
+    .instead_of_words = "a command is run by: thole run",
+    .check = check_claim,
+    .tells_events = [](const Invocation& line) { return !line.dry_run; },
+    .is_for_eval = [](const Invocation& line) { return line.own.as<ClaimOptions>().shell; },
+    .run = claim,
+};
 
 }  // namespace thole::cli

@@ -2,14 +2,25 @@
 //
 // How this works: Python imports a module named sitecustomize from PYTHONPATH when it starts. The Python package brings one
 // that puts the drop-ins in front, in the command and in every Python below it (python/tholepin/compat/start).
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 
 namespace thole::cli {
 
 namespace {
+
+constexpr Option compat_options[] = {
+  {0, "wait", "TIME", "claims in the program wait at most this long, such as 30m (default: as long as it takes)",
+   [](model::Request& r, const Word& w) { r.wait = duration_of(w); }},
+  {0, "no-wait", "", "claims in the program fail at once where too few are free, as safe-gpu's do",
+   [](model::Request& r, const Word&) { r.wait = Seconds{0}; }},
+};
 
 namespace fs = std::filesystem;
 
@@ -32,8 +43,6 @@ std::optional<Package> package_beside(const fs::path& program) {
     if (fs::exists(place.start / "sitecustomize.py", ignored)) return Package{fs::canonical(place.start), place.libthole};
   return std::nullopt;
 }
-
-}  // namespace
 
 int compat(Context& context) {
   const wire::Settings& settings = context.wire.settings();
@@ -58,5 +67,26 @@ int compat(Context& context) {
   context.wire.processes().become(spec);
   return 0;  // not reached
 }
+
+constexpr Example compat_examples[] = {
+  {"thole compat -- python train.py", "safe_gpu.claim_gpus() waits in line, what GPUtil picks is claimed"},
+  {"thole compat --no-wait -- python train.py", "an error where too few are free, as with safe-gpu itself"},
+  {"thole compat -- torchrun --nproc-per-node 8 train.py", "ranks that call gpu_affinity.set_affinity()"},
+};
+
+}  // namespace
+
+extern constexpr Verb compat_verb = {
+    .name = "compat",
+    .group = "run",
+    .summary = "run a program of safe_gpu, GPUtil or gpu_affinity on claims",
+    .operands = "COMMAND [ARGUMENT...]",
+    .options = compat_options,
+    .examples = compat_examples,
+    .offer = Offer::command,
+    .min_words = 1,
+    .max_words = ~std::size_t{0},
+    .run = compat,
+};
 
 }  // namespace thole::cli

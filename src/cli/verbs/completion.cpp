@@ -3,12 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "app/queue/job_list.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/configuration.hpp"
+#include "cli/jupyter_kernels.hpp"
 #include "cli/line/complete.hpp"
+#include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
 #include "cli/output.hpp"
 #include "cli/show/render.hpp"
@@ -102,7 +107,7 @@ class Here {
 
   void add_kernels() {
     if (line_.first == "remove")
-      for (const std::string& name : jupyter_kernels(config_)) add(name);
+      for (const JupyterKernel& kernel : jupyter_kernels(wire::Places(config_.settings).jupyter_kernels())) add(kernel.name);
   }
 
   void add_groups() {
@@ -125,8 +130,6 @@ std::string kind_of(const Unfinished& line) {
   }
 }
 
-}  // namespace
-
 int completion(const Invocation& invocation) {
   const std::string& shell = invocation.words.front();
   const std::string_view script = completion_script(shell);
@@ -135,11 +138,11 @@ int completion(const Invocation& invocation) {
   return 0;
 }
 
-int complete(const Invocation& invocation, const wire::Config& config) {
+int complete(const Invocation& invocation) {
   const std::vector<std::string_view> words(invocation.words.begin(), invocation.words.end());
   const Unfinished line = look_at(words);
   std::string text = kind_of(line) + "\n";
-  wire::Config here = config;
+  wire::Config here = configuration(invocation);
   // The line being completed may name another machine.
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
     if (words[i] == "--machine" && i + 2 < words.size())
@@ -155,5 +158,23 @@ int complete(const Invocation& invocation, const wire::Config& config) {
   give_bytes(text);
   return 0;
 }
+
+}  // namespace
+
+extern constexpr Verb completion_verb = {
+    .name = "completion",
+    .summary = "print the completion script for a shell",
+    .operands = "bash|zsh|fish",
+    .min_words = 1,
+    .max_words = 1,
+    .run_alone = completion,
+};
+
+extern constexpr Verb complete_verb = {
+    .name = "__complete",
+    .summary = "what completion asks",
+    .raw = true,
+    .run_alone = complete,
+};
 
 }  // namespace thole::cli

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "base/words.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
 #include "cli/line/table.hpp"
 #include "cli/show/overview.hpp"
 #include "model/json_null.hpp"
@@ -93,8 +96,6 @@ std::optional<pid_t> stopped_runner(Context& context) {
   }
 }
 
-}  // namespace
-
 int doctor(Context& context) {
   const SteadyTime before = context.wire.clock().steady();
   context.wire.observer().look(context.wire.settings().status_patience, {port::Purpose::examine, {}});
@@ -129,5 +130,21 @@ int doctor(Context& context) {
     context.print(render(checks, context.screen));
   return 0;
 }
+
+constexpr Example doctor_examples[] = {
+  {"thole doctor", "what is wrong on this machine and how to mend it"},
+  {"thole doctor --json", "the same for a program"},
+};
+
+}  // namespace
+
+extern constexpr Verb doctor_verb = {
+    .name = "doctor",
+    .group = "machine",
+    .summary = "what is wrong, and how to mend it",
+    .examples = doctor_examples,
+    .goes_on_anyway = true,
+    .run = doctor,
+};
 
 }  // namespace thole::cli

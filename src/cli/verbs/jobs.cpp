@@ -4,6 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/queue/change_watch.hpp"
 #include "app/queue/job_list.hpp"
@@ -11,7 +17,9 @@
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/queue_words.hpp"
+#include "cli/line/table.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/show/low_screen.hpp"
 #include "cli/show/overview.hpp"
@@ -23,13 +31,33 @@ namespace thole::cli {
 
 namespace {
 
+struct JobsOptions {
+  bool all = false;
+  bool tasks = false;
+  bool watch = false;
+  std::set<model::TaskState> states;
+  std::vector<std::string> tags;
+};
+
+constexpr Option jobs_options[] = {
+  {'a', "all", "", "all that are remembered, not only those of the last day",
+   [](JobsOptions& o, const Word&) { o.all = true; }},
+  {0, "tasks", "", "a line for each task that has started, instead of one for the job",
+   [](JobsOptions& o, const Word&) { o.tasks = true; }},
+  {0, "state", "STATE,...", "only jobs with tasks in one of these states",
+   [](JobsOptions& o, const Word& w) { o.states = states_of(w); }, Offer::choices,
+   "queued|held|running|done|failed|lost|cancelled|skipped"},
+  {0, "tag", "TAG,...", "only jobs with all of these tags", [](JobsOptions& o, const Word& w) { add_words(o.tags, w); }},
+  {'w', "watch", "", "stay and show how it goes on, until Ctrl-C", [](JobsOptions& o, const Word&) { o.watch = true; }},
+};
+
 constexpr Seconds recent{24 * 3600};
 constexpr std::size_t most_queued = 20, most_ended = 20;   // lines without --all: what fits a screen with what runs
 constexpr Millis between_frames{200};            // when changes come thick
 constexpr Seconds clock_step{1};                 // while something runs its time goes on
 
 app::JobListWish wish_of(const Context& context, port::JobReader& jobs, WallTime now) {
-  const JobsOptions& options = context.invocation.queue.jobs;
+  const JobsOptions& options = context.invocation.own.as<JobsOptions>();
   app::JobListWish wish;
   wish.states = options.states;
   wish.tags = options.tags;
@@ -64,7 +92,7 @@ std::vector<model::Task> tasks_of(Context& context, port::JobReader& jobs) {
   for (const port::Selection& one : which)
     for (const model::Job& job : app::jobs_of(jobs, {one})) {
       const auto [first, last] = one.tasks.value_or(std::pair<model::TaskIndex, model::TaskIndex>{0, job.tasks - 1});
-      for (model::Task& task : app::tasks_of(jobs, job, first, last, context.invocation.queue.jobs.states))
+      for (model::Task& task : app::tasks_of(jobs, job, first, last, context.invocation.own.as<JobsOptions>().states))
         all.push_back(std::move(task));
     }
   return all;
@@ -147,7 +175,7 @@ void stay(Context& context, port::JobReader& jobs) {
   std::optional<std::uint64_t> ended_first;
   WallTime first{};
   bool times_go_on = false;
-  const bool of_tasks = context.invocation.queue.jobs.tasks;
+  const bool of_tasks = context.invocation.own.as<JobsOptions>().tasks;
   do {
     const app::JobList list = look(context, jobs);
     if (!ended_first) {
@@ -171,14 +199,13 @@ void stay(Context& context, port::JobReader& jobs) {
   } while (wait_for_news(context, watched, news, times_go_on));
 }
 
-}  // namespace
-
 int jobs(Context& context) {
+  const JobsOptions& options = context.invocation.own.as<JobsOptions>();
   port::JobStore* store = find_queue(context);
   if (!store) {
     if (!context.invocation.words.empty())
       throw nothing_submitted(context);
-    if (!context.invocation.queue.jobs.watch) {
+    if (!options.watch) {
       app::JobList none;
       none.now = context.wire.clock().wall();
       if (context.invocation.global.json) context.print_json(jobs_to_json(none));
@@ -189,16 +216,36 @@ int jobs(Context& context) {
     store = &queue_of(context).store;
   }
   keep_going(context);
-  if (context.invocation.queue.jobs.watch) {
+  if (options.watch) {
     stay(context, *store);
     return 0;
   }
-  if (context.invocation.queue.jobs.tasks) return show_tasks(context, *store);
+  if (options.tasks) return show_tasks(context, *store);
   const app::JobList list = look(context, *store);
   if (context.invocation.global.json) context.print_json(jobs_to_json(list));
   else context.print(render_jobs(list, context.screen));
   if (list.lines.empty() && context.invocation.words.empty()) tell_of_other_queues(context);
   return 0;
 }
+
+constexpr Example jobs_examples[] = {
+  {"thole jobs", "what is queued, runs, and ended within the last day"},
+  {"thole jobs 12 --tasks", "the tasks of job 12"},
+  {"thole jobs --watch", "how it goes on"},
+};
+
+}  // namespace
+
+extern constexpr Verb jobs_verb = {
+    .name = "jobs",
+    .group = "queue",
+    .summary = "what is queued, runs and has ended, and what it waits for",
+    .operands = "[JOB...]",
+    .options = jobs_options,
+    .examples = jobs_examples,
+    .offer = Offer::jobs,
+    .max_words = 128,
+    .run = jobs,
+};
 
 }  // namespace thole::cli

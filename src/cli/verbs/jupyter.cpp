@@ -15,6 +15,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "app/claim/command_life.hpp"
 #include "app/claim/selection.hpp"
@@ -22,8 +25,10 @@
 #include "base/made.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/jupyter_kernels.hpp"
 #include "cli/line/foreign.hpp"
+#include "cli/line/request.hpp"
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
 #include "cli/show/overview.hpp"
@@ -36,38 +41,27 @@ namespace {
 namespace fs = std::filesystem;
 using model::Json;
 
+struct JupyterOptions {
+  std::string venv;                     // whose Python the kernel runs; "" = the active one
+  std::string name;                     // of the kernel; "" = made from the GPUs and the environment
+};
+
+constexpr Option jupyter_options[] = {
+  {0, "venv", "DIR", "install: the virtual environment whose Python the kernel runs (default: the active one, else python3)",
+   [](JupyterOptions& o, const Word& w) { o.venv = text_of(w); }, Offer::directories},
+  {0, "name", "NAME", "install: what Jupyter calls the kernel (default: such as thole-1gpu-myproject)",
+   [](JupyterOptions& o, const Word& w) { o.name = text_of(w); }},
+};
+
 std::string variable(const wire::Config& config, const char* name) {
   const auto found = config.settings.environment.find(name);
   return found == config.settings.environment.end() ? "" : found->second;
 }
 
-struct Kernel {
-  std::string name, shown, python, request;
-};
-
-// A kernel that we wrote; nullopt for anybody else's.
-std::optional<Kernel> read_kernel(const fs::path& folder) {
-  const auto text = read_file(folder / "kernel.json");
-  if (!text) return std::nullopt;
-  const Json json = Json::parse(*text, nullptr, false);
-  const Json ours = json.is_object() ? json.value("metadata", Json::object()).value("thole", Json()) : Json();
-  if (!ours.is_object()) return std::nullopt;
-  return Kernel{folder.filename(), json.value("display_name", ""), ours.value("python", ""), ours.value("request", "")};
-}
-
-std::vector<Kernel> all_kernels(const fs::path& root) {
-  std::vector<Kernel> kernels;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, none))
-    if (auto kernel = read_kernel(entry.path())) kernels.push_back(*std::move(kernel));
-  std::sort(kernels.begin(), kernels.end(), [](const Kernel& a, const Kernel& b) { return a.name < b.name; });
-  return kernels;
-}
-
 bool is_runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
 std::string python_of(const Context& context) {
-  const std::string& venv = context.invocation.jupyter.venv;
+  const std::string& venv = context.invocation.own.as<JupyterOptions>().venv;
   if (!venv.empty()) {
     const std::string python = wire::from_anywhere(fs::path(venv) / "bin/python");  // a link, known by its own place
     if (!is_runnable(python))
@@ -152,9 +146,9 @@ Json kernel_json(const Context& context, const std::string& python, const std::v
           {"metadata", {{"debugger", true}, {"thole", {{"python", python}, {"request", join(request, " ")}}}}}};
 }
 
-void print_as_json(const Context& context, const std::vector<Kernel>& kernels) {
+void print_as_json(const Context& context, const std::vector<JupyterKernel>& kernels) {
   Json rows = Json::array();
-  for (const Kernel& kernel : kernels)
+  for (const JupyterKernel& kernel : kernels)
     rows.push_back(
         {{"name", kernel.name}, {"display_name", kernel.shown}, {"python", kernel.python}, {"request", kernel.request}});
   context.print_json({{"schema", "thole/jupyter/1"}, {"kernels", std::move(rows)}});
@@ -180,7 +174,7 @@ void refuse_what_never_starts(Context& context) {
 
 int install(Context& context) {
   const fs::path root = context.wire.places().jupyter_kernels();
-  const JupyterOptions& options = context.invocation.jupyter;
+  const JupyterOptions& options = context.invocation.own.as<JupyterOptions>();
   refuse_what_never_starts(context);
   const std::string python = python_of(context), environment = environment_name(python);
   require_ipykernel(context, python);
@@ -190,7 +184,7 @@ int install(Context& context) {
       name.starts_with('.'))
     throw Error(ErrorCode::usage, "a kernel's name has letters, digits, '-', '_' and '.' only").about(printable(name, 60));
   const fs::path folder = root / name;
-  if (fs::exists(folder / "kernel.json") && !read_kernel(folder))
+  if (fs::exists(folder / "kernel.json") && !read_jupyter_kernel(folder))
     throw Error(ErrorCode::usage, "there is another kernel of this name, which thole did not make")
         .about(folder)
         .hint("another --name");
@@ -201,22 +195,22 @@ int install(Context& context) {
   write_file(folder / "kernel.json",
              model::dump(kernel_json(context, python, request_words(context.invocation), shown)) + "\n",
              left_by_umask(0666));
-  if (context.invocation.global.json) print_as_json(context, {*read_kernel(folder)});
+  if (context.invocation.global.json) print_as_json(context, {*read_jupyter_kernel(folder)});
   else context.print(name + "\n");
   context.note(fmt::format("\"{}\" can be chosen in Jupyter now; {}", printable(shown), folder.string()));
   return 0;
 }
 
 int list(Context& context) {
-  const std::vector<Kernel> kernels = all_kernels(fs::path(context.wire.places().jupyter_kernels()));
+  const std::vector<JupyterKernel> kernels = jupyter_kernels(fs::path(context.wire.places().jupyter_kernels()));
   if (context.invocation.global.json) {
     print_as_json(context, kernels);
     return 0;
   }
   std::size_t width = 0;
-  for (const Kernel& kernel : kernels) width = std::max(width, kernel.name.size());
+  for (const JupyterKernel& kernel : kernels) width = std::max(width, kernel.name.size());
   std::string text;
-  for (const Kernel& kernel : kernels)
+  for (const JupyterKernel& kernel : kernels)
     text += fmt::format("{:<{}}  {}  {}\n", printable(kernel.name), width, printable(kernel.python), printable(kernel.request));
   context.print(text);
   if (kernels.empty()) context.note("no kernel was made by thole; such as: thole jupyter install -g 1");
@@ -226,7 +220,7 @@ int list(Context& context) {
 int remove(Context& context) {
   const fs::path root = fs::path(context.wire.places().jupyter_kernels());
   std::vector<std::string> known, names(context.invocation.words.begin() + 1, context.invocation.words.end());
-  for (const Kernel& kernel : all_kernels(root)) known.push_back(kernel.name);
+  for (const JupyterKernel& kernel : jupyter_kernels(root)) known.push_back(kernel.name);
   if (names.empty()) throw Error(ErrorCode::usage, "jupyter remove: NAME missing").hint("see: thole jupyter list");
   for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -236,16 +230,8 @@ int remove(Context& context) {
     fs::remove_all(root / name, problem);
     if (problem) throw Error(ErrorCode::unavailable, "cannot remove").about(root / name).because(problem.value());
   }
-  if (context.invocation.global.json) print_as_json(context, all_kernels(root));
+  if (context.invocation.global.json) print_as_json(context, jupyter_kernels(root));
   return 0;
-}
-
-}  // namespace
-
-std::vector<std::string> jupyter_kernels(const wire::Config& config) {
-  std::vector<std::string> names;
-  for (Kernel& kernel : all_kernels(wire::Places(config.settings).jupyter_kernels())) names.push_back(std::move(kernel.name));
-  return names;
 }
 
 int jupyter(Context& context) {
@@ -260,5 +246,27 @@ int jupyter(Context& context) {
     throw Error(ErrorCode::usage, fmt::format("jupyter: unknown word {}", in_quotes(what))).hint(*hint);
   throw_unknown("jupyter: unknown word", what, {"install", "list", "remove"}, "one of install, list, remove");
 }
+
+constexpr Example jupyter_examples[] = {
+  {"thole jupyter install -g 1 --venv .venv", "a kernel with a GPU of its own, for Jupyter to offer"},
+  {"thole jupyter install -g 2 --memory 20G --name two", "one with two GPUs of 20 GiB free memory"},
+  {"thole jupyter list", "the kernels that thole made"},
+};
+
+}  // namespace
+
+extern constexpr Verb jupyter_verb = {
+    .name = "jupyter",
+    .group = "run",
+    .summary = "notebook kernels that start with GPUs of their own",
+    .operands = "install|list|remove [NAME...]",
+    .options = jupyter_options,
+    .request = request_rows,
+    .examples = jupyter_examples,
+    .offer = Offer::kernels,
+    .min_words = 1,
+    .max_words = 128,
+    .run = jupyter,
+};
 
 }  // namespace thole::cli

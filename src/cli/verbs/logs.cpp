@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "app/queue/change_watch.hpp"
@@ -14,7 +18,9 @@
 #include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/show/overview.hpp"
 #include "cli/show/render_jobs.hpp"
@@ -24,13 +30,25 @@ namespace thole::cli {
 
 namespace {
 
+struct LogsOptions {
+  bool follow = false;
+  bool path = false;
+  std::optional<std::uint64_t> lines;            // only the last so many
+};
+
+constexpr Option logs_options[] = {
+  {'f', "follow", "", "go on until the task ends", [](LogsOptions& o, const Word&) { o.follow = true; }},
+  {0, "lines", "N", "only the last N lines", [](LogsOptions& o, const Word& w) { o.lines = number_of(w, 0, 1'000'000'000); }},
+  {0, "path", "", "the name of the file, not what is in it", [](LogsOptions& o, const Word&) { o.path = true; }},
+};
+
 using model::Task;
 
 // Shows the logs of tasks, one after the other.
 class Shower {
  public:
   Shower(Context& context, const app::Queue& queue)
-      : context_(context), queue_(queue), going_on_(going_on(context)), options_(context.invocation.queue.logs) {
+      : context_(context), queue_(queue), going_on_(going_on(context)), options_(context.invocation.own.as<LogsOptions>()) {
     going_on_.look();
   }
 
@@ -196,16 +214,15 @@ class Shower {
   std::optional<std::map<model::JobId, std::string>> waits_;   // what each job waits for, or how it ended
 };
 
-}  // namespace
-
 int logs(Context& context) {
+  const LogsOptions& options = context.invocation.own.as<LogsOptions>();
   const app::Queue queue = existing_queue(context);
   std::vector<std::string> words = context.invocation.words;
   if (words.empty()) words.emplace_back("last");
-  if (context.invocation.global.json && !context.invocation.queue.logs.path)
+  if (context.invocation.global.json && !options.path)
     throw Error(ErrorCode::usage, "logs are text; --json goes with --path")
         .hint("thole jobs --tasks --json tells how tasks ended");
-  if (context.invocation.queue.logs.path && context.invocation.queue.logs.follow)
+  if (options.path && options.follow)
     throw Error(ErrorCode::usage, "--path tells where a log is, --follow shows it: one of the two");
   Shower shower(context, queue);
   for (const port::Selection& one : app::selections(queue.store, words))
@@ -216,5 +233,24 @@ int logs(Context& context) {
   if (context.invocation.global.json) context.print_json(shower.paths_to_json());
   return 0;
 }
+
+constexpr Example logs_examples[] = {
+  {"thole logs", "the output of the newest job"},
+  {"thole logs -f 12.3", "that of task 3 of job 12, as it comes"},
+};
+
+}  // namespace
+
+extern constexpr Verb logs_verb = {
+    .name = "logs",
+    .group = "queue",
+    .summary = "the output of tasks",
+    .operands = "[JOB...]",
+    .options = logs_options,
+    .examples = logs_examples,
+    .offer = Offer::jobs,
+    .max_words = 128,
+    .run = logs,
+};
 
 }  // namespace thole::cli

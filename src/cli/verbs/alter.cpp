@@ -1,20 +1,31 @@
-// cancel, retry, hold, resume, pause, continue, drain, edit: each changes the store and tells what that did.
+// cancel, retry, hold, resume, pause, continue: each changes what is stored of jobs, and tells what that did.
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "app/queue/job_list.hpp"
 #include "app/queue/job_names.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "cli/commands.hpp"
-#include "cli/line/queue_words.hpp"
-#include "cli/line/words.hpp"
+#include "cli/context.hpp"
+#include "cli/line/table.hpp"
+#include "cli/queue_change.hpp"
 #include "cli/queue_site.hpp"
 
 namespace thole::cli {
 
 namespace {
+
+struct CancelOptions {
+  bool force = false;
+};
+
+constexpr Option cancel_options[] = {
+  {0, "force", "", "end what the queue's runner does not see (a killed lane's, in a container) without a look if it is over",
+   [](CancelOptions& o, const Word&) { o.force = true; }},
+};
 
 // What a verb says it did, and why there may have been nothing to do.
 struct Saying {
@@ -22,7 +33,6 @@ struct Saying {
   const char* did;
   const char* nothing;
 };
-
 
 std::string tell(const port::Altered& job, const Saying& saying) {
   std::string text = fmt::format("job {}: {} {}", job.job, plural(job.changed, "task"), saying.did);
@@ -70,21 +80,6 @@ std::string tell_rest(std::span<const port::Altered> jobs, const Saying& saying)
   return running > 0 ? text + fmt::format(", of which {} being ended", plural(running, "task")) : text;
 }
 
-// After what was done has been told: who could not be told of it.
-class WarnLast {
- public:
-  WarnLast(Context& context, const app::Caution& caution) : context_(context), caution_(caution) {}
-  ~WarnLast() {
-    if (!caution_.empty()) context_.warn(caution_);
-  }
-  WarnLast(const WarnLast&) = delete;
-  WarnLast& operator=(const WarnLast&) = delete;
-
- private:
-  Context& context_;
-  const app::Caution& caution_;
-};
-
 void tell_of_stays(Context& context, std::span<const port::Altered> altered) {
   std::size_t told = 0, more = 0;
   for (const port::Altered& job : altered) {
@@ -93,15 +88,6 @@ void tell_of_stays(Context& context, std::span<const port::Altered> altered) {
     else ++more;
   }
   if (more > 0) context.note(fmt::format("and {} stay skipped likewise", plural(more, "more job")));
-}
-
-// Whoever cannot be told of a change would ask for it again.
-void print_change(const Context& context, const model::Json& json) {
-  try {
-    context.print_json(json);
-  } catch (const Error& error) {
-    throw Error(error.code(), "what was asked is stored, but that cannot be written").because(error.sys_errno());
-  }
 }
 
 int alter(Context& context, const Saying& saying) {
@@ -131,33 +117,8 @@ int alter(Context& context, const Saying& saying) {
   return 0;
 }
 
-port::TermsChange change_of(const Context& context, port::JobReader& jobs) {
-  const EditOptions& options = context.invocation.queue.edit;
-  port::TermsChange change;
-  change.priority = options.priority;
-  if (!options.begin.empty()) {
-    change.begin.emplace();
-    if (options.begin != "now" && options.begin != "none")
-      *change.begin = begin_of({"--begin", options.begin}, context.wire.clock().wall());
-  }
-  if (!options.at_most.empty()) {
-    change.at_most.emplace();
-    if (options.at_most != "none") *change.at_most = number_of({"--at-most", options.at_most}, 1, 1'000'000);
-  }
-  change.time = options.time;
-  if (!options.after.empty()) {
-    const bool none = options.after == std::vector<std::string>{"none"};
-    change.after = none ? std::vector<model::Dependency>{} : app::dependencies(jobs, options.after);
-  }
-  if (!change.priority && !change.begin && !change.at_most && !change.time && !change.after)
-    throw Error(ErrorCode::usage, "edit: nothing to change").hint("such as: thole edit 12 --priority 10");
-  return change;
-}
-
-}  // namespace
-
 int cancel(Context& context) {
-  if (!context.invocation.queue.cancel_force)
+  if (!context.invocation.own.as<CancelOptions>().force)
     return alter(context, {port::Verb::cancel, "cancelled", "nothing left to cancel"});
   return alter(context, {port::Verb::give_up, "cancelled, without a look whether it is over", "nothing left to give up"});
 }
@@ -170,36 +131,105 @@ int resume(Context& context) { return alter(context, {port::Verb::resume, "queue
 int pause(Context& context) { return alter(context, {port::Verb::pause, "paused", "nothing runs that could be paused"}); }
 int proceed(Context& context) { return alter(context, {port::Verb::proceed, "going on", "nothing is paused"}); }
 
-int drain(Context& context) {
-  const bool on = !context.invocation.queue.drain_off;
-  const app::Queue queue = queue_of(context);
-  const app::Caution caution = app::drain(queue, on);
-  const WarnLast warn_last(context, caution);
-  if (context.invocation.global.json) print_change(context, {{"schema", "thole/drained/1"}, {"draining", on}});
-  else context.note(on ? "drained: what runs may finish, and nothing starts until thole drain --off" : "tasks start again");
-  return 0;
-}
+constexpr Example cancel_examples[] = {
+  {"thole cancel 12", "the queued tasks of job 12, and the running ones with INT, TERM, KILL"},
+  {"thole cancel 12.5-9", "these tasks only"},
+  {"thole cancel --force 12", "it runs where nobody sees it, and you know that it is over"},
+};
+constexpr Example retry_examples[] = {
+  {"thole retry 12", "what failed, was lost, cancelled or skipped of job 12"},
+  {"thole retry 12.3", "this task, even if it succeeded"},
+};
+constexpr Example hold_examples[] = {
+  {"thole hold 12", "no further task of job 12 starts"},
+  {"thole hold 12.50-99", "these tasks of it do not"},
+};
+constexpr Example resume_examples[] = {
+  {"thole resume 12", "undo `thole hold 12`"},
+  {"thole resume all", "nothing is held any more"},
+};
+constexpr Example pause_examples[] = {
+  {"thole pause 12", "stop the running tasks of job 12; they keep their GPUs"},
+  {"thole pause all", "everything of yours that runs"},
+};
+constexpr Example proceed_examples[] = {
+  {"thole continue 12", "undo `thole pause 12`"},
+  {"thole continue all", "everything that is paused"},
+};
 
-int edit(Context& context) {
-  const app::Queue queue = existing_queue(context);
-  const auto which = app::selections(queue.store, context.invocation.words);
-  if (std::any_of(which.begin(), which.end(), [](const port::Selection& one) { return one.tasks.has_value(); }))
-    throw Error(ErrorCode::usage, "edit changes whole jobs").hint("such as: thole edit 12 --priority 10");
-  const std::vector<model::Job> jobs = app::jobs_of(queue.store, which);
-  const app::Caution caution = app::edit(queue, jobs, change_of(context, queue.store));
-  const WarnLast warn_last(context, caution);
-  if (context.invocation.global.json) {
-    model::Json json = {{"schema", "thole/altered/1"}, {"did", "edit"}, {"jobs", model::Json::array()}};
-    for (const model::Job& job : jobs)
-      json["jobs"].push_back({{"job", job.id}, {"tasks_changed", nullptr}, {"running", nullptr}});
-    print_change(context, json);
-    return 0;
-  }
-  for (const model::Job& job : jobs) {
-    const bool ended = job.counts.ended() == job.tasks;   // one that was skipped, and waits for something else from now on
-    context.note(fmt::format("job {} changed{}", job.id, ended ? fmt::format("; to run it: thole retry {}", job.id) : ""));
-  }
-  return 0;
-}
+}  // namespace
+
+extern constexpr Verb cancel_verb = {
+    .name = "cancel",
+    .group = "queue",
+    .summary = "take tasks out of the queue, and end running ones",
+    .operands = "JOB...",
+    .options = cancel_options,
+    .examples = cancel_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = cancel,
+};
+
+extern constexpr Verb retry_verb = {
+    .name = "retry",
+    .group = "queue",
+    .summary = "queue again what has not succeeded",
+    .operands = "JOB...",
+    .examples = retry_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = retry,
+};
+
+extern constexpr Verb hold_verb = {
+    .name = "hold",
+    .group = "queue",
+    .summary = "keep queued tasks from starting",
+    .operands = "JOB...",
+    .examples = hold_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = hold,
+};
+
+extern constexpr Verb resume_verb = {
+    .name = "resume",
+    .group = "queue",
+    .summary = "undo `hold`",
+    .operands = "JOB...",
+    .examples = resume_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = resume,
+};
+
+extern constexpr Verb pause_verb = {
+    .name = "pause",
+    .group = "queue",
+    .summary = "stop running tasks where they are",
+    .operands = "JOB...",
+    .examples = pause_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = pause,
+};
+
+extern constexpr Verb proceed_verb = {
+    .name = "continue",
+    .group = "queue",
+    .summary = "undo `pause`",
+    .operands = "JOB...",
+    .examples = proceed_examples,
+    .offer = Offer::jobs,
+    .min_words = 1,
+    .max_words = 128,
+    .run = proceed,
+};
 
 }  // namespace thole::cli
