@@ -23,9 +23,11 @@ THIRD_PARTY = {
     "nlohmann/": "model",
     "toml": "wire",
     "hwloc": "host/topology",
-    "pugixml": "host/topology",
+    "pugixml": "host/import",
     "sqlite3": "host/store",
 }
+# Folders beside the core's way, by what may include them. host/gpu/file only recognises and refuses what is to be imported.
+ASIDE = {"host/import": ("wire/import.cpp", "host/gpu/file/")}
 # What a person reads goes through one door, which escapes what is not the program's own.
 DOOR = "cli/output.cpp"
 PRINTS = re.compile(r"\b(write_all|::write|dprintf)\((STDOUT_FILENO|STDERR_FILENO|[12]),|std::(cout|cerr)|fmt::print\(|"
@@ -107,6 +109,9 @@ def problems(root):
                 other = next((v for v in VENDORS if header.startswith(f"host/gpu/{v}/")), None)
                 if vendor and other and vendor != other:
                     yield f"{where}: {vendor} may not include {other} ({header})"
+                for folder, includers in ASIDE.items():
+                    if header.startswith(folder + "/") and not "/".join(parts).startswith((folder + "/", *includers)):
+                        yield f"{where}: only {folder} and {', '.join(includers)} may include {header}"
             else:
                 for prefix, owner in THIRD_PARTY.items():
                     if header.startswith(prefix) and not "/".join(parts).startswith(owner + "/"):
