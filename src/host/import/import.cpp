@@ -83,7 +83,7 @@ bool has_kernel_files(const fs::path& root) {
 bool computes(const Tree& tree, const PciDevice& device) {
   constexpr std::uint32_t vga = 0x0300;
   if (!device.class_code || !is_gpu_class(*device.class_code)) return false;
-  if (device.vendor == pci_vendor::nvidia || (*device.class_code >> 8) != vga) return true;
+  if (vendor_of(device) == model::Vendor::nvidia || (*device.class_code >> 8) != vga) return true;
   return !tree.numbered("/sys/bus/pci/devices/" + device.address.to_string() + "/drm", "renderD").empty();
 }
 
