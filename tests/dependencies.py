@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
 define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both. And
-nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner."""
+nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner. What decides (model, plan)
+takes no header of the system. A GPU vendor is a row of one table and a folder; nobody else knows it by name."""
 import pathlib
 import re
 import sys
@@ -23,9 +24,11 @@ THIRD_PARTY = {
     "nlohmann/": "model",
     "toml": "wire",
     "hwloc": "host/topology",
-    "pugixml": "host/topology",
+    "pugixml": "host/import",
     "sqlite3": "host/store",
 }
+# Folders beside the core's way, by what may include them. host/gpu/file only recognises and refuses what is to be imported.
+ASIDE = {"host/import": ("wire/import.cpp", "host/gpu/file/")}
 # What a person reads goes through one door, which escapes what is not the program's own.
 DOOR = "cli/output.cpp"
 PRINTS = re.compile(r"\b(write_all|::write|dprintf)\((STDOUT_FILENO|STDERR_FILENO|[12]),|std::(cout|cerr)|fmt::print\(|"
@@ -52,7 +55,15 @@ OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  #
 # What the umask takes from its owner nobody can use afterwards; what a user names follows his umask.
 MAKES = re.compile(r"::(mkdir|mkfifo|mknod)(at)?\(|O_CREAT|create_director")
 MAKES_ITSELF = ("base/made.cpp", "app/map/log_file.cpp", "host/process/job_cgroup.cpp")
-VENDORS = ("nvidia", "amd", "intel")
+# A vendor's folder in host/gpu: only the list of them and the composition root reach into it, and who is not about that vendor
+# asks the table of vendors. Beside it a vendor is named where other programs' formats and devices are told apart.
+MAY_REACH_INTO_A_VENDOR = ("host/gpu/vendors.cpp", "wire/")
+NAMES_A_VENDOR = re.compile(r"\bVendor::\w+")
+MAY_NAME_A_VENDOR = ("model/vendors.hpp", "model/machine.hpp", "host/gpu/", "host/import/", "host/topology/from_hwloc.cpp")
+# What is decided does not hang on the kernel. A header of values may take the types of process and user numbers from it.
+NO_SYSTEM = ("model", "plan")
+SYSTEM = re.compile(r".*\.h|csignal|csetjmp|filesystem|fstream|thread|mutex|condition_variable|future")
+TYPES_ALONE = "sys/types.h"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
@@ -73,8 +84,17 @@ def types_of_one_name(root):
                     yield f"{where}: {namespace}::{match[1]} is also defined in {first}"
 
 
+def vendor_folders(root):
+    return [path.name for path in sorted((root / "src/host/gpu").iterdir()) if path.is_dir()]
+
+
 def problems(root):
     yield from types_of_one_name(root)
+    folders = vendor_folders(root)
+    table = (root / "src/model/vendors.hpp").read_text()
+    rows = set(re.findall(r'\.name = "(\w+)"', table)) | {"file"}  # the last: machine files
+    for name in sorted(rows ^ set(folders)):
+        yield f"{name}: a folder in src/host/gpu or a row in src/model/vendors.hpp, and not both"
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in (".hpp", ".cpp", ".h", ".c"):
             continue
@@ -92,6 +112,8 @@ def problems(root):
                 yield f"{path.relative_to(root)}:{number}: a descriptor that may be 0 to 2: base/standard.hpp, above_standard()"
             if "/".join(parts) not in MAKES_ITSELF and MAKES.search(line.split("//")[0]):
                 yield f"{path.relative_to(root)}:{number}: what thole makes has its owner's bits: base/made.hpp"
+            if NAMES_A_VENDOR.search(line.split("//")[0]) and not "/".join(parts).startswith(MAY_NAME_A_VENDOR):
+                yield f"{path.relative_to(root)}:{number}: asks for one vendor: let a column of src/model/vendors.hpp say it"
             if newer := NEWER.search(line):
                 yield f"{path.relative_to(root)}:{number}: {newer[1]}() is newer than glibc 2.28"
             match = INCLUDE.match(line)
@@ -103,11 +125,16 @@ def problems(root):
                 target = header.split("/")[0]
                 if target in MAY_INCLUDE and target != module and target not in MAY_INCLUDE[module]:
                     yield f"{where}: {module} may not include {target} ({header})"
-                vendor = next((v for v in VENDORS if parts[:3] == ("host", "gpu", v)), None)
-                other = next((v for v in VENDORS if header.startswith(f"host/gpu/{v}/")), None)
-                if vendor and other and vendor != other:
-                    yield f"{where}: {vendor} may not include {other} ({header})"
+                other = next((v for v in folders if header.startswith(f"host/gpu/{v}/")), None)
+                if other and not "/".join(parts).startswith((f"host/gpu/{other}/", *MAY_REACH_INTO_A_VENDOR)):
+                    yield f"{where}: only {', '.join(MAY_REACH_INTO_A_VENDOR)} may reach into host/gpu/{other} ({header})"
+                for folder, includers in ASIDE.items():
+                    if header.startswith(folder + "/") and not "/".join(parts).startswith((folder + "/", *includers)):
+                        yield f"{where}: only {folder} and {', '.join(includers)} may include {header}"
             else:
+                types = header == TYPES_ALONE and path.suffix == ".hpp"
+                if module in NO_SYSTEM and SYSTEM.fullmatch(header) and not types:
+                    yield f"{where}: {module} does without the system (<{header}>)"
                 for prefix, owner in THIRD_PARTY.items():
                     if header.startswith(prefix) and not "/".join(parts).startswith(owner + "/"):
                         yield f"{where}: <{header}> belongs in {owner} only"

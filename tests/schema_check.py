@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Keeps docs/schema true: every shipped machine and every golden status must be valid, and every field must be described. (What
-the queue prints is checked where it is printed: tests/system/test_queue_json.py.)
+"""Keeps docs/schema true: every shipped machine and every golden status must be valid, every field must be described, and the
+GPU vendors are those of src/model/vendors.hpp. (What the queue prints is checked where it is printed:
+tests/system/test_queue_json.py.)
 
 A small validator of the JSON Schema words those files use (an unknown word is an error, so none is passed over in silence).
 usage: schema_check.py SOURCE_DIR [SCHEMA FILE...]
@@ -74,6 +75,13 @@ def property_names(schema):
     return own.union(*map(property_names, schema.values()))
 
 
+def vendors_amiss(root, schemas):
+    vendors = re.findall(r'\.name = "(\w+)"', (root / "src/model/vendors.hpp").read_text())
+    for name in ("machine-1.json", "status-1.json"):
+        if schemas[name]["$defs"]["gpu"]["properties"]["vendor"]["enum"] != vendors:
+            yield f"docs/schema/{name}: vendors are {', '.join(vendors)}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     schemas = {path.name: load(path) for path in sorted((root / "docs/schema").glob("*.json"))}
@@ -92,6 +100,7 @@ def main():
         for name in sorted(property_names(list(schemas.values())))
         if f"`{name}`" not in page
     ]
+    found += vendors_amiss(root, schemas)
     print("\n".join(found) or f"{len(work)} files are as described")
     return 1 if found else 0
 

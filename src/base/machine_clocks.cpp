@@ -45,6 +45,8 @@ const ClocksAhead& clocks_ahead() {
   return ahead;
 }
 
+Millis of_ticks(std::uint64_t ticks) { return Millis{ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))}; }
+
 Millis since_boot() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);

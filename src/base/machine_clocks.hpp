@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "base/time.hpp"
@@ -20,6 +21,7 @@ inline Millis for_all(SteadyTime time) {
   return std::chrono::floor<Millis>(time.time_since_epoch() - clocks_ahead().monotonic);
 }
 
+Millis of_ticks(std::uint64_t ticks);            // as the kernel counts the start of a process
 Millis since_boot();                             // of the machine, the same in every time namespace
 std::optional<Millis> known_since_boot();        // nothing where /proc does not tell what is ours and what is the machine's
 

@@ -1,7 +1,5 @@
 #include "model/boot.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -21,9 +19,8 @@ constexpr Millis clocks_differ_at_most{1'000};   // by ticks
 bool started_later_than_now(const LaneRecord& record) {
   const std::optional<Millis> now = known_since_boot();
   if (!now) return false;
-  const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   for (std::size_t place = 0; place < lane_places; ++place)
-    if (Millis{command_of(record, place).start_ticks * 1000 / ticks} > *now + clocks_differ_at_most) return true;
+    if (of_ticks(command_of(record, place).start_ticks) > *now + clocks_differ_at_most) return true;
   return false;
 }
 

@@ -76,7 +76,7 @@ Machine own_machine(const Json& given) {
   std::size_t number = 0;
   if (list)
     for (Json& gpu : filled["gpus"]) {
-      if (gpu.is_object() && !gpu.contains("vendor")) gpu["vendor"] = to_string(Vendor::nvidia);
+      if (gpu.is_object() && !gpu.contains("vendor")) gpu["vendor"] = to_string(Gpu{}.vendor);
       if (gpu.is_object() && !gpu.contains("uuid") && !gpu.contains("pci")) gpu["uuid"] = fmt::format("GPU-{}", number);
       ++number;
     }

@@ -119,7 +119,7 @@ Gpu gpu_from(const Field& field) {
   field.must_be_object();
   Gpu gpu;
   gpu.uuid = uuid_at(field);
-  gpu.vendor = field.at("vendor").one_of(parse_vendor, "nvidia, amd, intel");
+  gpu.vendor = field.at("vendor").one_of(parse_vendor, vendor_names());
   gpu.model = field.at("model").text_or_empty();
   gpu.serial = field.at("serial").text_or_empty();
   gpu.driver = field.at("driver").text_or_empty();

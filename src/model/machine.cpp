@@ -12,7 +12,6 @@ namespace {
 template <class T>
 using Named = std::pair<T, const char*>;
 
-constexpr Named<Vendor> vendors[] = {{Vendor::nvidia, "nvidia"}, {Vendor::amd, "amd"}, {Vendor::intel, "intel"}};
 constexpr Named<Health> healths[] = {{Health::ok, "ok"},
                                      {Health::lost, "lost"},
                                      {Health::reset_required, "reset-required"},
@@ -50,11 +49,9 @@ int hex_digit(char c) {
 
 }  // namespace
 
-const char* to_string(Vendor vendor) { return name_of(vendor, vendors); }
 const char* to_string(Health health) { return name_of(health, healths); }
 const char* to_string(LinkKind kind) { return name_of(kind, link_kinds); }
 const char* to_string(GpuProcess::Kind kind) { return name_of(kind, process_kinds); }
-std::optional<Vendor> parse_vendor(std::string_view text) { return value_of(text, vendors); }
 std::optional<Health> parse_health(std::string_view text) { return value_of(text, healths); }
 std::optional<LinkKind> parse_link_kind(std::string_view text) { return value_of(text, link_kinds); }
 std::optional<GpuProcess::Kind> parse_process_kind(std::string_view text) { return value_of(text, process_kinds); }

@@ -17,17 +17,15 @@
 #include "base/time.hpp"
 #include "model/cpu_set.hpp"
 #include "model/metric.hpp"
+#include "model/vendors.hpp"
 
 namespace thole::model {
 
-enum class Vendor { nvidia, amd, intel };
 enum class Health { ok, lost, reset_required, driver_mismatch, unreadable, hung };
 enum class LinkKind { nvlink, nvswitch, xgmi, c2c, pix, pxb, phb, node, sys };
 
-const char* to_string(Vendor vendor);
 const char* to_string(Health health);      // "reset-required", …
 const char* to_string(LinkKind kind);
-std::optional<Vendor> parse_vendor(std::string_view text);
 std::optional<Health> parse_health(std::string_view text);
 std::optional<LinkKind> parse_link_kind(std::string_view text);
 
@@ -175,7 +173,7 @@ struct Machine {
 
 // How one vendor's reading went.
 struct Observation {
-  std::string backend;                        // "nvidia", "amd", "intel", "file"
+  std::string backend;                        // a vendor's name, or "file"
   std::string source;                         // "nvml 580.65", "procfs", "/path/machine.json"
   std::string problem;                        // "" when all went well; else a sentence with the fix
   bool answered = true;                       // false: the driver did not answer in time, only files were read

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/vendors.hpp"
+
 namespace thole::model {
 
 struct DeviceNode {
@@ -13,10 +15,11 @@ struct DeviceNode {
 };
 
 struct VendorDriver {
-  std::string vendor;                          // "nvidia", "amd", "intel"
+  Vendor vendor;
   std::size_t pci_gpus = 0;                    // on the PCI bus, whether or not a driver drives them
-  std::optional<std::string> loaded;           // the kernel driver's version, "" where it tells none; absent: not loaded
-  std::vector<DeviceNode> nodes;               // what a program opens to use it
+  std::optional<std::string> loaded{};         // the kernel driver's version, "" where it tells none; absent: not loaded
+  std::vector<DeviceNode> nodes{};             // what a program opens to use it
+  std::optional<bool> kept_awake{};            // between programs, by a daemon; absent: it needs none
 };
 
 // What becomes of a user's processes when he logs out.
@@ -29,7 +32,6 @@ struct Logout {
 struct Surroundings {
   std::vector<VendorDriver> drivers;           // of vendors that the PCI bus or a driver shows
   bool wsl = false;                            // GPUs come through /dev/dxg: no device nodes, no /proc/driver
-  bool nvidia_persistenced = false;            // keeps the driver awake between programs
   bool container = false;
   bool state_dir_mounted = false;  // the state directory is a mount of its own (in a container: shared with outside)
   std::vector<std::string> common_directories; // those of the common state directories that exist, the best first

@@ -17,8 +17,10 @@ std::optional<std::uint64_t> Unit::memory_mib_of(const Machine& machine) const {
 std::string Unit::model_of(const Machine& machine) const {
   const Gpu& whole = gpu_of(machine);
   if (!instance) return whole.model;
-  std::string kind = whole.vendor == Vendor::nvidia ? " MIG" : "";
-  return whole.model + kind + (whole.mig[*instance].profile.empty() ? "" : " " + whole.mig[*instance].profile);
+  std::string text = whole.model;
+  for (const std::string& word : {std::string(row_of(whole.vendor).instances), whole.mig[*instance].profile})
+    if (!word.empty()) text += " " + word;
+  return text;
 }
 
 std::vector<Unit> units(const Machine& machine) {

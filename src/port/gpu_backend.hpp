@@ -33,7 +33,7 @@ struct Question {
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
-  virtual std::string name() const = 0;          // "nvidia", "amd", "intel", "file"
+  virtual std::string name() const = 0;          // a vendor's (model/vendors.hpp), or "file"
 
   // Whether this machine has anything for the backend (a driver's directory, a PCI device). Files only, microseconds.
   virtual bool present() const = 0;

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "host/topology/import.hpp"
+#include "host/import/import.hpp"
 #include "wire/wire.hpp"
 
 namespace thole::wire {

@@ -8,7 +8,7 @@
 
 namespace thole::wire {
 
-// `path`: a file of one of the kinds that host/topology/import.hpp names, or a folder with a machine's /sys and /proc.
+// `path`: a file of one of the kinds that host/import/import.hpp names, or a folder with a machine's /sys and /proc.
 // Throws Error(usage) when it is none of them. Sentences on what is read and may be wrong are added to `doubts`.
 model::Machine import_machine(const Settings& settings, const std::string& path, std::vector<std::string>& doubts);
 

@@ -2,7 +2,8 @@
 
 #include "host/gpu/file/machine_file.hpp"
 #include "host/gpu/file/search.hpp"
-#include "host/topology/import.hpp"
+#include "host/topology/complete.hpp"
+#include "host/topology/reader.hpp"
 
 namespace thole::wire {
 

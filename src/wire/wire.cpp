@@ -13,12 +13,10 @@
 #include "host/claims/store.hpp"
 #include "host/clock/system_clock.hpp"
 #include "host/control/local_control.hpp"
-#include "host/gpu/amd/backend.hpp"
 #include "host/gpu/file/machine_file.hpp"
 #include "host/gpu/file/search.hpp"
-#include "host/gpu/intel/backend.hpp"
-#include "host/gpu/nvidia/backend.hpp"
 #include "host/gpu/nvidia/placeholder.hpp"
+#include "host/gpu/vendors.hpp"
 #include "host/process/foreground.hpp"
 #include "host/process/local_binder.hpp"
 #include "host/process/local_processes.hpp"
@@ -56,14 +54,10 @@ bool is_this_program(const std::string& program) {
 // The vendors' backends of the live machine; one that has nothing here is left out. Without a program to run as the probe they
 // read files alone.
 Backends live_backends(const Settings& settings, const std::string& program, const std::string& personal_root) {
-  Backends all;
-  all.push_back(std::make_unique<host::NvidiaBackend>(
-      host::NvidiaOptions{settings.sysroot, settings.nvml_library, program, personal_root, is_this_program(program)}));
-  all.push_back(std::make_unique<host::AmdBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
-  all.push_back(std::make_unique<host::IntelBackend>(host::FileOptions{settings.sysroot, program, personal_root}));
+  const host::DriverOptions options{settings.sysroot, program, personal_root, settings.nvml_library, is_this_program(program)};
   Backends present;
-  for (auto& backend : all)
-    if (backend->present()) present.push_back(std::move(backend));
+  for (const host::GpuVendor* vendor : host::gpu_vendors())
+    if (auto backend = vendor->backend(options); backend->present()) present.push_back(std::move(backend));
   return present;
 }
 

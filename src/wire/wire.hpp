@@ -1,5 +1,4 @@
-// The composition root: makes the adapters of one invocation and hands out what use cases need. The one table of backends is
-// in wire.cpp.
+// The composition root: makes the adapters of one invocation and hands out what use cases need.
 #pragma once
 
 #include <functional>

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "host/gpu/nvidia/read.hpp"
-#include "host/probe/channel.hpp"
+#include "wire/probe.hpp"
 
 namespace {
 
@@ -33,5 +33,5 @@ int time_calls(const char* path, int rounds) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "calls") == 0) return time_calls(argv[2], std::atoi(argv[3]));
-  return argc == 3 ? probe_main(argv[2]) : 64;
+  return argc == 3 ? thole::wire::run_probe({argv[2]}) : 64;
 }

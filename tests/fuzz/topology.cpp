@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "fuzz.hpp"
+#include "host/import/import.hpp"
 #include "host/topology/hwloc_scan.hpp"
-#include "host/topology/import.hpp"
 #include "host/topology/topology.hpp"
 #include "model/json.hpp"
 

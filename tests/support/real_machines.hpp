@@ -11,8 +11,8 @@
 
 #include "base/text.hpp"
 #include "host/gpu/amd/backend.hpp"
+#include "host/import/import.hpp"
 #include "host/sysfs/tree.hpp"
-#include "host/topology/import.hpp"
 #include "host/topology/topology.hpp"
 #include "test_folders.hpp"
 #include "topologies/captured.hpp"

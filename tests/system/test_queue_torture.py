@@ -10,7 +10,7 @@ import time
 import pytest
 
 from queue_inside import ENDED, Queue
-from run_tools import eventually
+from run_tools import children, eventually
 
 KILLS = int(os.environ.get("THOLE_TORTURE_KILLS", "40"))
 SEED = int(os.environ.get("THOLE_TORTURE_SEED", str(random.randrange(10**9))))
@@ -91,3 +91,30 @@ def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(queue):
     assert not twice, f"run twice: {twice}"
     assert known["lost"] <= shot_lanes * 2 and known["done"] > 0
     print(f"{kills} kills, {dict(known)}")
+
+
+def test_tasks_of_killed_lanes_keep_their_status_while_their_runner_lives(queue):
+    """At whatever moment the lane dies: their commands are left to the runner, which is told how they end."""
+    chance = random.Random(SEED)
+    print(f"THOLE_TORTURE_SEED={SEED} THOLE_TORTURE_KILLS={KILLS}")
+    gate = queue.submit("-g", "0", "--hold", "--", "true")   # so that the runner has something to stay for
+    jobs, kills = {}, 0
+    while kills < KILLS:
+        if queue.unended_or_none() < 4:
+            tasks = chance.choice([1, 5, 40])
+            words = ["--array", f"0-{tasks - 1}"] if tasks > 1 else []
+            jobs[queue.submit("-g", chance.choice([0, 1, 1]), *words, "--", "sh", "-c", COMMAND)] = tasks
+        time.sleep(chance.random() * 0.03)   # the moment of a kill is chance, not something waited for
+        working = [lane for lane in queue.lanes() if children(lane)]   # who dies in the line again and again has to pause
+        if working:
+            kills += queue.kill([chance.choice(working)])
+    for job in jobs:
+        queue.until_ended(job, 600)
+    starts, ends = journal(queue)
+    for job, tasks in jobs.items():
+        found = queue.tasks(job)
+        assert len(found) == tasks
+        for index, (state, code, number, runs, reason) in found.items():
+            assert (state, code, number) == ("failed" if index % 3 else "done", index % 3, None), (job, index, state, reason)
+            assert starts[f"{job}.{index}"] == ends[f"{job}.{index}"] == 1
+    queue.call("cancel", gate)

@@ -264,7 +264,7 @@ std::string unfit_for_placeholder(const Site& site, const model::Unit& unit) {
   const model::Machine& machine = site.observer.snapshot().machine;
   const model::Gpu& gpu = unit.gpu_of(machine);
   if (site.observer.simulated()) return "a simulated GPU has no driver";
-  if (gpu.vendor != model::Vendor::nvidia) return "only NVIDIA GPUs have one";
+  if (!model::row_of(gpu.vendor).placeholder) return "only NVIDIA GPUs have one";
   if (unit.instance) return "a MIG instance shows its processes to nobody who counts GPUs";
   if (gpu.compute_mode.value_or("") == "exclusive-process") return "its compute mode admits one process, which is to be yours";
   return "";

@@ -88,7 +88,7 @@ void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wis
   made.spec.request.on = std::move(taken.on);
   made.spec.environment = std::move(taken.environment);
   for (const std::string& variable : wish.env) {
-    if (plan::is_mask(std::string_view(variable).substr(0, variable.find('='))))
+    if (model::is_mask(std::string_view(variable).substr(0, variable.find('='))))
       throw Error(ErrorCode::usage, fmt::format("--env {}: which GPUs a task sees is set when it has them",
                                                 printable(variable.substr(0, variable.find('=')))))
           .hint("--on 0,1 asks for these GPUs or some of them");

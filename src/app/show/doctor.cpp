@@ -55,14 +55,14 @@ class Examination {
       return add("driver", Result::problem, "no GPU on the PCI bus and no driver loaded",
                  "to try thole without one: thole --machine dgx-a100 status");
     for (const model::VendorDriver& driver : around().drivers) {
-      const std::string name = driver.vendor + " driver";
+      const std::string name = fmt::format("{} driver", to_string(driver.vendor));
       if (driver.loaded)
         add(name, Result::ok,
             fmt::format("loaded{}, {} on the PCI bus", driver.loaded->empty() ? "" : ", version " + *driver.loaded,
                         gpus(driver.pci_gpus)));
       else
         add(name, Result::problem, fmt::format("{} on the PCI bus but the kernel driver is not loaded", gpus(driver.pci_gpus)),
-            load_fix(driver.vendor));
+            model::row_of(driver.vendor).mends.load);
       if (driver.loaded) check_nodes(driver);
     }
   }
@@ -72,29 +72,23 @@ class Examination {
   }
   static std::string gpus(std::size_t count) { return counted(count, "GPU"); }
 
-  static std::string load_fix(const std::string& vendor) {
-    if (vendor == "nvidia") return "sudo modprobe nvidia; if that fails, install or rebuild the driver for this kernel";
-    return vendor == "amd" ? "sudo modprobe amdgpu" : "sudo modprobe xe";
-  }
-
   void check_nodes(const model::VendorDriver& driver) {
+    const model::DriverMends& mends = model::row_of(driver.vendor).mends;
     std::vector<std::string> closed;
     for (const model::DeviceNode& node : driver.nodes)
       if (!node.usable) closed.push_back(node.path);
     if (driver.nodes.empty() && driver.pci_gpus != 0)
-      add("devices", Result::problem, fmt::format("the {} driver is loaded but has no device nodes", driver.vendor),
-          driver.vendor == "nvidia" ? "sudo nvidia-modprobe -u -c 0" : "sudo udevadm trigger");
+      add("devices", Result::problem, fmt::format("the {} driver is loaded but has no device nodes", to_string(driver.vendor)),
+          mends.make_nodes);
     else if (!closed.empty())
-      add("devices", Result::problem, fmt::format("no permission for {}", join(closed, ", ")),
-          driver.vendor == "nvidia" ? "ask for membership in the group that owns them (ls -l /dev/nvidia*)"
-                                    : "sudo usermod -aG render,video $USER, then log in again");
+      add("devices", Result::problem, fmt::format("no permission for {}", join(closed, ", ")), mends.open_nodes);
     else if (!driver.nodes.empty())
       add("devices", Result::ok, fmt::format("{} device nodes, all of them usable", driver.nodes.size()));
-    if (driver.vendor == "nvidia" && findings_.look > slow_look && !around().nvidia_persistenced)
+    if (findings_.look > slow_look && driver.kept_awake == false)
       add("persistence", Result::warning,
           fmt::format("the driver took {:.1f} s to answer and no persistence daemon keeps it awake",
                       static_cast<double>(findings_.look.count()) / 1000),
-          "sudo systemctl enable --now nvidia-persistenced");
+          mends.keep_awake);
   }
 
   void check_observations() {

@@ -45,8 +45,8 @@ std::optional<model::Gpu> parse(std::string_view line) {
   }
 }
 
-std::string describe(const ProbeOutcome& outcome, const char* vendor) {
-  const std::string who = std::string("reading the ") + vendor + " driver's files: ";
+std::string describe(const ProbeOutcome& outcome, const std::string& vendor) {
+  const std::string who = "reading the " + vendor + " driver's files: ";
   switch (outcome.end) {
     case End::complete: return who + "some GPUs are missing from the answer";
     case End::timed_out: return who + outcome.detail + "; see dmesg, a GPU may need a reset";
@@ -63,8 +63,8 @@ FileBackend::FileBackend(const FileVendor& vendor, FileOptions options)
     : vendor_(vendor),
       options_(std::move(options)),
       tree_(options_.root),
-      probe_({options_.program, {"__probe", vendor.name}, options_.runtime_dir, std::string("probe-") + vendor.name}),
-      kept_(options_.runtime_dir, std::string(vendor.name) + "-memory") {}
+      probe_({options_.program, {"__probe", FileBackend::name()}, options_.runtime_dir, "probe-" + FileBackend::name()}),
+      kept_(options_.runtime_dir, FileBackend::name() + "-memory") {}
 
 port::Reading FileBackend::read(Millis patience, const port::Question&) {
   if (std::string now = vendor_.generation(tree_); generation_ != now) {
@@ -74,7 +74,7 @@ port::Reading FileBackend::read(Millis patience, const port::Question&) {
   }
   port::Reading reading;
   reading.gpus = identified_;
-  reading.observation.backend = vendor_.name;
+  reading.observation.backend = name();
   reading.observation.source = vendor_.source;
   reading.observation.problem = vendor_.problem(tree_);
   reading.observation.pids_foreign = in_pid_namespace(tree_);
@@ -137,7 +137,7 @@ void FileBackend::ask(port::Reading& reading, Millis patience) {
   const bool all = answered.size() == reading.gpus.size();
   if (outcome.end == End::complete && all) return;
   model::Observation& observation = reading.observation;
-  if (observation.problem.empty()) observation.problem = describe(outcome, vendor_.name);
+  if (observation.problem.empty()) observation.problem = describe(outcome, name());
   if (all) return;
   observation.answered = false;
   if (auto last = probe_.last_answer()) {

@@ -26,9 +26,9 @@ struct FileOptions {
   std::string runtime_dir{};               // per user, 0700: the probe's lock and last answer; "" = none
 };
 
-// What a vendor's module provides. A GPU's key() joins its identity and its use.
+// What a vendor provides whose GPUs are read from files alone. A GPU's key() joins its identity and its use.
 struct FileVendor {
-  const char* name;                        // "amd"
+  model::Vendor vendor;
   const char* source;                      // for the observation: "kfd, sysfs"
   bool (*present)(const Tree& tree);
   // Identity, the vendor's own links, health as far as permissions tell it.
@@ -48,7 +48,7 @@ class FileBackend : public port::GpuBackend {
  public:
   FileBackend(const FileVendor& vendor, FileOptions options);
 
-  std::string name() const override { return vendor_.name; }
+  std::string name() const override { return to_string(vendor_.vendor); }
   bool present() const override { return vendor_.present(tree_); }
   using port::GpuBackend::read;
   port::Reading read(Millis patience, const port::Question& question) override;

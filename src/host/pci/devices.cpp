@@ -64,10 +64,8 @@ bool any_cpu_is_offline(const Tree& tree) {
 bool is_gpu_class(std::uint32_t class_code) { return (class_code >> 16) == 0x03 || (class_code >> 8) == 0x1200; }
 
 std::optional<model::Vendor> vendor_of(const PciDevice& device) {
-  if (device.vendor == pci_vendor::nvidia) return model::Vendor::nvidia;
-  if (device.vendor == pci_vendor::amd) return model::Vendor::amd;
-  if (device.vendor == pci_vendor::intel) return model::Vendor::intel;
-  return std::nullopt;
+  const auto row = std::ranges::find_if(model::vendors, [&](const auto& one) { return device.vendor == one.pci_id; });
+  return row == std::end(model::vendors) ? std::nullopt : std::optional(row->vendor);
 }
 
 std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& address) {
@@ -90,11 +88,11 @@ std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& a
   return device;
 }
 
-std::vector<PciDevice> pci_gpus(const Tree& tree, std::uint16_t vendor) {
+std::vector<PciDevice> pci_gpus(const Tree& tree, model::Vendor vendor) {
   std::vector<PciDevice> found;
   for (const std::string& name : tree.names(devices_directory)) {
     auto address = model::PciAddress::parse(name);
-    if (!address || id16(tree, devices_directory + name + "/vendor") != vendor) continue;
+    if (!address || id16(tree, devices_directory + name + "/vendor") != row_of(vendor).pci_id) continue;
     auto device = pci_device(tree, *address);
     if (device && device->class_code && is_gpu_class(*device->class_code)) found.push_back(std::move(*device));
   }

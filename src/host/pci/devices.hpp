@@ -15,10 +15,6 @@
 
 namespace thole::host {
 
-namespace pci_vendor {
-inline constexpr std::uint16_t nvidia = 0x10de, amd = 0x1002, intel = 0x8086;
-}
-
 struct PciDevice {
   model::PciAddress address;
   std::optional<std::uint16_t> vendor, device;
@@ -42,7 +38,7 @@ std::optional<model::Vendor> vendor_of(const PciDevice& device);
 std::optional<PciDevice> pci_device(const Tree& tree, const model::PciAddress& address);
 
 // All GPUs of a vendor, in PCI order, whether or not a driver is bound to them.
-std::vector<PciDevice> pci_gpus(const Tree& tree, std::uint16_t vendor);
+std::vector<PciDevice> pci_gpus(const Tree& tree, model::Vendor vendor);
 
 // The PCI address in the path of a device ("…/0000:43:00.0/infiniband/mlx5_0"): the last component that is one.
 std::optional<model::PciAddress> pci_address_in(std::string_view real_path);

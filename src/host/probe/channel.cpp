@@ -1,16 +1,9 @@
 #include "host/probe/channel.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-
-#include "host/gpu/amd/backend.hpp"
-#include "host/gpu/intel/backend.hpp"
-#include "host/gpu/nvidia/probe.hpp"
-#include "host/topology/reader.hpp"
 
 namespace thole::host {
 
@@ -43,16 +36,5 @@ std::optional<std::string> ProbeChannel::next_line() {
 }
 
 bool ProbeChannel::send(std::string_view line) const { return write_all(out_.get(), std::string(line) + "\n"); }
-
-int probe_main(const std::string& name) {
-  struct rlimit none {0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);                         // a driver library that crashes is no reason for a core file
-  ::signal(SIGPIPE, SIG_IGN);
-  if (name == "nvidia") return nvidia::serve_probe(ProbeChannel::take_over_stdio());
-  if (name == "amd") return serve_probe(amd::vendor, ProbeChannel::take_over_stdio());
-  if (name == "intel") return serve_probe(intel::vendor, ProbeChannel::take_over_stdio());
-  if (name == "topology") return serve_topology_probe(ProbeChannel::take_over_stdio());
-  return 64;
-}
 
 }  // namespace thole::host

@@ -32,7 +32,4 @@ class ProbeChannel {
   std::string buffer_;
 };
 
-// The hidden verb: `thole __probe NAME`. Returns the exit status of the process.
-int probe_main(const std::string& name);
-
 }  // namespace thole::host

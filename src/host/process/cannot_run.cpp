@@ -104,7 +104,7 @@ std::vector<std::string> programs_of(const FirstLine& line, const std::string& s
   std::vector<std::string> programs{line.interpreter}, command = programs;
   if (!line.argument.empty()) command.push_back(line.argument);
   command.push_back(script);
-  for (auto started = started_by(command); started; started = started_by(started->command)) {
+  for (auto started = thole::started_by(command); started; started = thole::started_by(started->command)) {
     const std::string& program = started->command.front();
     if (started->other_path || !started->directory.empty() || program == script) break;
     programs.push_back(program);

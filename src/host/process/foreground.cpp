@@ -17,6 +17,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/child_end.hpp"
 #include "host/process/left_to_us.hpp"
 #include "host/process/spawn.hpp"
 

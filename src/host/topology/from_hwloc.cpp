@@ -17,7 +17,7 @@ using Ports = std::multimap<model::PciAddress, const HwlocPort*>;
 // Console adapters of server boards that carry AMD's vendor id: Rage XL, ES1000.
 bool is_console(const PciDevice& device) {
   constexpr std::array<std::uint16_t, 2> known{0x4752, 0x515e};
-  return device.vendor == pci_vendor::amd && device.device &&
+  return vendor_of(device) == model::Vendor::amd && device.device &&
          std::find(known.begin(), known.end(), *device.device) != known.end();
 }
 
@@ -35,7 +35,7 @@ bool only_draws(const PciDevice& device, const Ports& ports) {
 bool is_gpu(const PciDevice& device, const Ports& ports) {
   const model::PciAddress inside_intel_cpus{0, 0, 2, 0};
   if (!vendor_of(device) || !device.class_code || !is_gpu_class(*device.class_code)) return false;
-  if (device.vendor == pci_vendor::intel && device.address == inside_intel_cpus) return false;
+  if (vendor_of(device) == model::Vendor::intel && device.address == inside_intel_cpus) return false;
   return !is_console(device) && !only_draws(device, ports);
 }
 

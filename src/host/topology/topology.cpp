@@ -10,8 +10,8 @@ namespace thole::host {
 namespace {
 
 void read_devices(const Tree& tree, Topology& topology) {
-  for (std::uint16_t vendor : {pci_vendor::nvidia, pci_vendor::amd, pci_vendor::intel})
-    for (PciDevice& gpu : pci_gpus(tree, vendor)) topology.devices.emplace(gpu.address, std::move(gpu));
+  for (const model::VendorRow& row : model::vendors)
+    for (PciDevice& gpu : pci_gpus(tree, row.vendor)) topology.devices.emplace(gpu.address, std::move(gpu));
   for (const model::Nic& nic : topology.nics)
     if (auto device = nic.pci ? pci_device(tree, *nic.pci) : std::nullopt)
       topology.devices.emplace(device->address, std::move(*device));

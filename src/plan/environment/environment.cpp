@@ -12,6 +12,7 @@ namespace thole::plan {
 using model::Gpu;
 using model::Unit;
 using model::Vendor;
+using model::VendorRow;
 
 std::optional<Ids> parse_ids(std::string_view text) {
   if (text == "auto") return Ids::automatic;
@@ -34,17 +35,15 @@ class Writer {
   bool here(Vendor vendor) const {
     return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
   }
-  std::string cuda() const { return list(Vendor::nvidia, [&](std::size_t i) { return cuda_name(i); }); }
-  std::string rocr() const;
-  std::string level_zero() const {
-    return list(Vendor::intel, [&](std::size_t i) { return std::to_string(position_of_unit(i)); });
-  }
+  void write(const VendorRow& row, Variables& variables) const;
+
+ private:
+  std::string lowest_list(const VendorRow& row) const;
+  void write_layers(const VendorRow& row, Variables& variables) const;
   std::string counting(Vendor vendor) const {  // "0,1,…": all that a lower layer left
     std::size_t n = 0;
     return list(vendor, [&](std::size_t) { return std::to_string(n++); });
   }
-
- private:
   const Gpu& gpu_of(std::size_t i) const { return units_[i].gpu_of(machine_); }
   Vendor vendor_of(std::size_t i) const { return gpu_of(i).vendor; }
 
@@ -69,7 +68,9 @@ class Writer {
     for (std::size_t j = 0; j < i; ++j) position += vendor_of(j) == vendor_of(i);
     return position;
   }
-  std::string cuda_name(std::size_t i) const;
+  std::string number_of(std::size_t i) const { return std::to_string(position_of_unit(i)); }
+  std::string number_or_uuid(std::size_t i) const;
+  std::string uuids_or_numbers(Vendor vendor) const;
 
   const std::vector<std::size_t>& chosen_;
   const std::vector<Unit>& units_;
@@ -78,7 +79,7 @@ class Writer {
   bool certain_;
 };
 
-std::string Writer::cuda_name(std::size_t i) const {
+std::string Writer::number_or_uuid(std::size_t i) const {
   const Unit& unit = units_[i];
   if (unit.instance) {                         // a number never means an instance
     const std::string& uuid = gpu_of(i).mig[*unit.instance].uuid;
@@ -93,7 +94,7 @@ std::string Writer::cuda_name(std::size_t i) const {
 
 // ROCr knows "GPU-" and the 16 hexadecimal digits of the unique id. Many cards have none, and partitions share one: then
 // it goes by number.
-std::string Writer::rocr() const {
+std::string Writer::uuids_or_numbers(Vendor vendor) const {
   const auto name = [&](std::size_t i) {
     const std::string& uuid = gpu_of(i).uuid;
     const bool known = uuid.size() == 20 && starts_with_ignoring_case(uuid, "GPU-") &&
@@ -102,8 +103,37 @@ std::string Writer::rocr() const {
   };
   bool by_uuid = ids_ != Ids::index;
   for (const std::size_t i : chosen_)
-    if (vendor_of(i) == Vendor::amd && name(i).empty()) by_uuid = false;
-  return list(Vendor::amd, [&](std::size_t i) { return by_uuid ? name(i) : std::to_string(position_of_unit(i)); });
+    if (vendor_of(i) == vendor && name(i).empty()) by_uuid = false;
+  return list(vendor, [&](std::size_t i) { return by_uuid ? name(i) : number_of(i); });
+}
+
+std::string Writer::lowest_list(const VendorRow& row) const {
+  switch (row.rules) {
+    case model::ListRules::cuda: return list(row.vendor, [&](std::size_t i) { return number_or_uuid(i); });
+    case model::ListRules::rocm: return uuids_or_numbers(row.vendor);
+    case model::ListRules::level_zero: break;
+  }
+  return list(row.vendor, [&](std::size_t i) { return number_of(i); });
+}
+
+// What is above the lowest list would filter a second time what that has left: it goes. A list of another vendor's that is
+// taken for the uppermost must be hidden by one.
+void Writer::write_layers(const VendorRow& row, Variables& variables) const {
+  const auto above = model::filled(row.lists).subspan(1);
+  if (above.empty()) return;
+  for (const std::string_view name : above.first(above.size() - 1)) variables.unset.emplace_back(name);
+  const std::string top(above.back());
+  const std::string others(row.also_reads ? model::row_of(*row.also_reads).lists.front() : "");
+  const bool others_is_set = variables.set.contains(others);
+  if (others_is_set && uses(row.vendor)) variables.set[top] = counting(row.vendor);
+  else variables.unset.push_back(top);
+  if (row.also_reads && !others_is_set) variables.unset.push_back(others);
+}
+
+void Writer::write(const VendorRow& row, Variables& variables) const {
+  for (const model::Setting& one : model::filled(row.beside)) variables.set.emplace(one.name, one.value);
+  variables.set.emplace(row.lists.front(), lowest_list(row));
+  write_layers(row, variables);
 }
 
 std::string gpus_json(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Machine& machine) {
@@ -150,23 +180,10 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
   const Writer writer(chosen, units, snapshot, ids, numbering_certain);
   Variables variables;
   auto& set = variables.set;
-  auto& unset = variables.unset;
-  set["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
   const bool none = chosen.empty();
-  const bool nvidia = none || writer.here(Vendor::nvidia), amd = none || writer.here(Vendor::amd);
-  if (nvidia) set["CUDA_VISIBLE_DEVICES"] = writer.cuda();
-  if (amd) {
-    set["ROCR_VISIBLE_DEVICES"] = writer.rocr();
-    unset.push_back("GPU_DEVICE_ORDINAL");     // a second filter would number what the first one left
-    // HIP takes CUDA's variable for its own unless it finds its own.
-    if (nvidia && writer.uses(Vendor::amd)) set["HIP_VISIBLE_DEVICES"] = writer.counting(Vendor::amd);
-    else unset.push_back("HIP_VISIBLE_DEVICES");
-    if (!nvidia) unset.push_back("CUDA_VISIBLE_DEVICES");
-  }
-  if (none || writer.here(Vendor::intel)) {
-    set["ZE_FLAT_DEVICE_HIERARCHY"] = "FLAT";
-    set["ZE_ENABLE_PCI_ID_DEVICE_ORDER"] = "1";
-    set["ZE_AFFINITY_MASK"] = writer.level_zero();
+  for (const VendorRow& row : model::vendors) {
+    if (!row.pci_order.name.empty()) set.emplace(row.pci_order.name, row.pci_order.value);
+    if (none || writer.here(row.vendor)) writer.write(row, variables);
   }
   set["THOLE_CLAIM"] = claim_id;
   set["THOLE_GPUS"] = gpus_json(chosen, units, snapshot.machine);

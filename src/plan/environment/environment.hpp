@@ -21,8 +21,8 @@ struct Variables {
   std::vector<std::string> unset;
 };
 
-// CUDA_DEVICE_ORDER=PCI_BUS_ID always; CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK for the vendor; empty
-// lists for a claim of no GPU; THOLE_CLAIM and THOLE_GPUS (JSON list with uuid, pci, index, model, memory). Hints for sharers.
+// By model/vendors.hpp: what puts numbers in PCI order always; the list of each vendor that is here, empty for a claim of no
+// GPU and then for all vendors; THOLE_CLAIM and THOLE_GPUS (JSON list with uuid, pci, index, model, memory). Hints for sharers.
 // `automatic` writes indices for whole GPUs when this process's numbering is certain (no outer mask, no container), else UUIDs.
 // Sources of the rules: docs/environment.md.
 Variables environment(const std::vector<std::size_t>& chosen, const std::vector<model::Unit>& units,

@@ -16,8 +16,10 @@
 namespace thole::plan {
 
 using model::Gpu;
+using model::ListRules;
 using model::Unit;
 using model::Vendor;
+using model::VendorRow;
 
 namespace {
 
@@ -25,9 +27,15 @@ constexpr const char* no_gpu_here = "none";
 
 std::string_view first_label(std::string_view host) { return host.substr(0, host.find('.')); }
 
-const std::string* find(const Environment& environment, const std::string& name) {
-  const auto it = environment.find(name);
+const std::string* find(const Environment& environment, std::string_view name) {
+  if (name.empty()) return nullptr;           // a vendor's row may have none
+  const auto it = environment.find(std::string(name));
   return it == environment.end() ? nullptr : &it->second;
+}
+
+bool counts_in_pci_order(const VendorRow& row, const Environment& environment) {
+  const std::string* order = find(environment, row.pci_order.name);
+  return order && *order == row.pci_order.value;
 }
 
 class Allotment {
@@ -45,9 +53,8 @@ class Allotment {
   bool has(Vendor vendor) const {
     return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
   }
-  void nvidia(const std::string& name, const std::string& text, bool pci_order);
-  void amd(const Environment& environment);
-  void intel(const std::string& name, const std::string& text, const Environment& environment);
+  Listed lowest_list(const VendorRow& row, const std::string& text, const Environment& environment) const;
+  void read_lists(const VendorRow& row, const Environment& environment);
   void engines(const Environment& environment);
   void engine(const std::string& name, const std::vector<std::string>& ids);
   void narrow(const std::string& name, Vendor vendor, const Listed& listed);
@@ -82,34 +89,37 @@ void Allotment::narrow(const std::string& name, Vendor vendor, const Listed& lis
   narrow(name, [&](const Unit& unit) { return unit.gpu_of(machine_).vendor == vendor; }, listed.devices);
 }
 
-void Allotment::nvidia(const std::string& name, const std::string& text, bool pci_order) {
-  if (has(Vendor::nvidia)) narrow(name, Vendor::nvidia, lists_.cuda(text, pci_order));
+Listed Allotment::lowest_list(const VendorRow& row, const std::string& text, const Environment& environment) const {
+  switch (row.rules) {
+    case ListRules::cuda: return lists_.cuda(row, text, counts_in_pci_order(row, environment));
+    case ListRules::rocm: return lists_.rocm(row, text, lists_.in_runtime_order(row.vendor), true);
+    case ListRules::level_zero: break;
+  }
+  const std::string* hierarchy = find(environment, "ZE_FLAT_DEVICE_HIERARCHY");
+  const bool flat = !hierarchy || (to_lower(*hierarchy) != "composite" && to_lower(*hierarchy) != "combined");
+  return lists_.level_zero(row, text, flat);
 }
 
 // The layers compose from below. An engine writes one and the same list into all that it knows, meaning the same GPUs each
-// time, so a list equal to a lower layer's is not applied again; HIP's own variable is the user's.
-void Allotment::amd(const Environment& environment) {
-  if (!has(Vendor::amd)) return;
-  std::vector<Device> left = lists_.in_runtime_order(Vendor::amd);
+// time, so a list equal to a lower layer's is not applied again; the uppermost is the user's, where another vendor's list does
+// not stand for it.
+void Allotment::read_lists(const VendorRow& row, const Environment& environment) {
+  if (!has(row.vendor)) return;
+  const auto names = model::filled(row.lists);
+  const std::string* own = find(environment, names.back());
+  std::vector<Device> left = lists_.in_runtime_order(row.vendor);
   std::vector<std::string> texts;
-  const std::string* hip = find(environment, "HIP_VISIBLE_DEVICES");
-  const bool alias = !hip && !has(Vendor::nvidia);  // HIP takes CUDA's variable in place of its own
-  const char* top = alias ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES";
-  for (const char* name : {"ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", top}) {
+  for (std::size_t layer = 0; layer < names.size(); ++layer) {
+    const bool lowest = layer == 0, uppermost = layer == names.size() - 1;
+    const bool others = uppermost && !own && row.also_reads && !has(*row.also_reads);
+    const std::string_view name = others ? model::row_of(*row.also_reads).lists.front() : names[layer];
     const std::string* text = find(environment, name);
-    if (!text || (text != hip && std::find(texts.begin(), texts.end(), *text) != texts.end())) continue;
+    if (!text || (text != own && std::find(texts.begin(), texts.end(), *text) != texts.end())) continue;
     texts.push_back(*text);
-    const Listed listed = lists_.rocm(*text, left, std::string_view(name) == "ROCR_VISIBLE_DEVICES");
-    narrow(name, Vendor::amd, listed);
-    left = listed.devices;
+    Listed listed = lowest ? lowest_list(row, *text, environment) : lists_.rocm(row, *text, left, false);
+    narrow(std::string(name), row.vendor, listed);
+    left = std::move(listed.devices);
   }
-}
-
-void Allotment::intel(const std::string& name, const std::string& text, const Environment& environment) {
-  if (!has(Vendor::intel)) return;
-  const std::string* hierarchy = find(environment, "ZE_FLAT_DEVICE_HIERARCHY");
-  const bool flat = !hierarchy || (to_lower(*hierarchy) != "composite" && to_lower(*hierarchy) != "combined");
-  narrow(name, Vendor::intel, lists_.level_zero(text, flat));
 }
 
 // An engine's list of GPU ids of this node: numbers, names that end in one ("gpu3", "node1-gpu3"), or UUIDs.
@@ -121,8 +131,8 @@ void Allotment::engine(const std::string& name, const std::vector<std::string>& 
     const auto index = parse_u64(std::string_view(id).substr(start == std::string::npos ? 0 : start + 1));
     std::optional<Device> device;
     const bool uuid = starts_with_ignoring_case(id, "GPU-") || starts_with_ignoring_case(id, "MIG-");
-    for (const Vendor vendor : {Vendor::nvidia, Vendor::amd})
-      if (!device && uuid) device = lists_.by_uuid(vendor, id);
+    for (const VendorRow& row : model::vendors)
+      if (!device && uuid && row.rules != ListRules::level_zero) device = lists_.by_uuid(row.vendor, id);
     if (!device && index && *index < machine_.gpus.size() && !starts_with_ignoring_case(id, "MIG-")) {
       device.emplace();
       for (std::size_t i = 0; i < units_.size(); ++i)
@@ -162,32 +172,27 @@ void Allotment::engines(const Environment& environment) {
 }
 
 void Allotment::read(const Environment& environment) {
-  const std::string* order = find(environment, "CUDA_DEVICE_ORDER");
-  const bool pci_order = order && *order == "PCI_BUS_ID";
-  if (const auto& text = machine_.outer.visible_devices) {
-    const std::string name = "the machine's outer.visible_devices";
-    if (has(Vendor::nvidia)) nvidia(name, *text, pci_order);
-    else if (has(Vendor::amd)) narrow(name, Vendor::amd, lists_.rocm(*text, lists_.in_runtime_order(Vendor::amd), true));
-    else intel(name, *text, environment);
-  }
-  if (const std::string* text = find(environment, "CUDA_VISIBLE_DEVICES")) nvidia("CUDA_VISIBLE_DEVICES", *text, pci_order);
-  amd(environment);
-  if (const std::string* text = find(environment, "ZE_AFFINITY_MASK")) intel("ZE_AFFINITY_MASK", *text, environment);
+  const auto here = [&](const VendorRow& row) { return has(row.vendor); };
+  if (const auto& text = machine_.outer.visible_devices)
+    if (const auto first = std::ranges::find_if(model::vendors, here); first != std::end(model::vendors))
+      narrow("the machine's outer.visible_devices", first->vendor, lowest_list(*first, *text, environment));
+  for (const VendorRow& row : model::vendors) read_lists(row, environment);
   engines(environment);
   // Read by the container runtime when the container is made; here it only explains what is missing.
-  const std::string* container = find(environment, "NVIDIA_VISIBLE_DEVICES");
-  if (container && (*container == "none" || *container == "void") && !has(Vendor::nvidia))
-    outer_.cautions.push_back("NVIDIA_VISIBLE_DEVICES=" + *container + ": this container was made without NVIDIA GPUs");
+  for (const VendorRow& row : model::vendors) {
+    const std::string* container = find(environment, row.container);
+    if (container && (*container == "none" || *container == "void") && !here(row))
+      outer_.cautions.push_back(
+          fmt::format("{}={}: this container was made without {} GPUs", row.container, *container, row.called));
+  }
 }
 
 void Allotment::put_in_order(const Environment& environment) {
-  const std::string* order = find(environment, "CUDA_DEVICE_ORDER");
-  for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel}) {
-    const auto listed = numbered_.find(vendor);
-    const bool by_pci = vendor == Vendor::nvidia && order && *order == "PCI_BUS_ID";
-    const auto devices = listed != numbered_.end() ? listed->second
-                         : by_pci                  ? lists_.in_pci_order(vendor)
-                                                   : lists_.in_runtime_order(vendor);
+  for (const VendorRow& row : model::vendors) {
+    const auto listed = numbered_.find(row.vendor);
+    const auto devices = listed != numbered_.end()               ? listed->second
+                         : counts_in_pci_order(row, environment) ? lists_.in_pci_order(row.vendor)
+                                                                 : lists_.in_runtime_order(row.vendor);
     for (const Device& device : devices)
       for (const std::size_t unit : device)
         if (outer_.visible[unit]) outer_.order.push_back(unit);

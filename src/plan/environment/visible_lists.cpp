@@ -8,6 +8,7 @@ namespace thole::plan {
 
 using model::Gpu;
 using model::Vendor;
+using model::VendorRow;
 
 std::string shown(std::string_view entry) { return entry.empty() ? "an empty entry" : "\"" + printable(entry, 60) + "\""; }
 
@@ -65,8 +66,8 @@ std::optional<Device> VisibleLists::by_uuid(Vendor vendor, std::string_view toke
   return found.front();
 }
 
-Listed VisibleLists::cuda(const std::string& text, bool pci_order) const {
-  const std::vector<Device> numbered = pci_order ? in_pci_order(Vendor::nvidia) : in_runtime_order(Vendor::nvidia);
+Listed VisibleLists::cuda(const VendorRow& row, const std::string& text, bool pci_order) const {
+  const std::vector<Device> numbered = pci_order ? in_pci_order(row.vendor) : in_runtime_order(row.vendor);
   Listed listed;
   if (text.empty()) return listed;
   std::optional<bool> numbers;
@@ -82,17 +83,17 @@ Listed VisibleLists::cuda(const std::string& text, bool pci_order) const {
       const auto index = parse_u64(digits);    // as atoi reads it: what follows the digits is not looked at
       if (index && *index < numbered.size()) device = numbered[*index];
     } else if (uuid) {
-      device = by_uuid(Vendor::nvidia, trim(token));
+      device = by_uuid(row.vendor, trim(token));
     }
     numbers = number;
     if (!device) {
       if (listed.caution.empty()) listed.caution = "names " + shown(token) + ", which is no GPU of this machine";
-      listed.caution += "; CUDA ignores it and what follows it";
+      listed.caution += fmt::format("; {} ignores it and what follows it", row.runtime);
       break;
     }
     if (device->size() > 1 || (device->size() == 1 && units_[device->front()].instance)) device->resize(1);
     if (!device->empty() && std::find(listed.devices.begin(), listed.devices.end(), *device) != listed.devices.end()) {
-      listed.caution = "names " + shown(token) + " twice; CUDA then shows no GPU at all";
+      listed.caution = fmt::format("names {} twice; {} then shows no GPU at all", shown(token), row.runtime);
       listed.devices.clear();
       break;
     }
@@ -104,7 +105,7 @@ Listed VisibleLists::cuda(const std::string& text, bool pci_order) const {
   return listed;
 }
 
-Listed VisibleLists::rocm(const std::string& text, const std::vector<Device>& from, bool uuids) const {
+Listed VisibleLists::rocm(const VendorRow& row, const std::string& text, const std::vector<Device>& from, bool uuids) const {
   Listed listed;
   if (text.empty()) return listed;
   for (const std::string_view raw : split(text, ',')) {
@@ -113,7 +114,7 @@ Listed VisibleLists::rocm(const std::string& text, const std::vector<Device>& fr
     if (const auto index = parse_u64(token)) {
       if (*index < from.size()) device = from[*index];
     } else if (uuids && starts_with_ignoring_case(token, "GPU-")) {
-      device = by_uuid(Vendor::amd, token);
+      device = by_uuid(row.vendor, token);
     }
     if (!device) {
       listed.caution = "names " + shown(token) + ", which is no GPU it can choose from";
@@ -125,13 +126,13 @@ Listed VisibleLists::rocm(const std::string& text, const std::vector<Device>& fr
   return listed;
 }
 
-Listed VisibleLists::level_zero(const std::string& text, bool flat) const {
+Listed VisibleLists::level_zero(const VendorRow& row, const std::string& text, bool flat) const {
   std::vector<Device> cards;                   // GPUs at one PCI address are tiles of one card
   std::vector<Device> tiles;
   std::optional<model::PciAddress> last;
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const Gpu& gpu = units_[i].gpu_of(machine_);
-    if (gpu.vendor != Vendor::intel) continue;
+    if (gpu.vendor != row.vendor) continue;
     const bool same_card = i > 0 && !cards.empty() && (units_[i - 1].gpu == units_[i].gpu || (gpu.pci && gpu.pci == last));
     last = gpu.pci;
     if (!same_card) cards.emplace_back();

@@ -30,17 +30,17 @@ class VisibleLists {
   // A whole UUID or a beginning that only one device has; also "MIG-GPU-<uuid>/<gi>/<ci>".
   std::optional<Device> by_uuid(model::Vendor vendor, std::string_view token) const;
 
-  // CUDA_VISIBLE_DEVICES: what follows the first invalid entry does not count, a device named twice leaves none, numbers and
+  // By the rules of CUDA: what follows the first invalid entry does not count, a device named twice leaves none, numbers and
   // UUIDs do not mix (the first entry decides). Where a MIG device is named or a GPU is partitioned, whole GPUs are not
   // seen, and a partitioned GPU named as such is its first instance. Of several MIG devices a process sees the first;
   // all of them are allotted, though, for several processes.
-  Listed cuda(const std::string& text, bool pci_order) const;
+  Listed cuda(const model::VendorRow& row, const std::string& text, bool pci_order) const;
 
-  // ROCR_, HIP_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL: numbers relative to what the layer below left (`from`), ROCr also UUIDs.
-  Listed rocm(const std::string& text, const std::vector<Device>& from, bool uuids) const;
+  // By those of ROCm: numbers relative to what the layer below left (`from`), in the lowest one also UUIDs.
+  Listed rocm(const model::VendorRow& row, const std::string& text, const std::vector<Device>& from, bool uuids) const;
 
-  // ZE_AFFINITY_MASK. Flat: tiles are numbered through. Composite: "card" or "card.tile". One bad entry leaves nothing.
-  Listed level_zero(const std::string& text, bool flat) const;
+  // By those of Level Zero. Flat: tiles are numbered through. Composite: "card" or "card.tile". One bad entry leaves nothing.
+  Listed level_zero(const model::VendorRow& row, const std::string& text, bool flat) const;
 
  private:
   const std::string& uuid_of(std::size_t unit) const;

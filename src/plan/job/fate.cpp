@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 
 namespace thole::plan {
 
@@ -50,7 +49,8 @@ TaskFate fate_of(const TaskEnding& ending, const model::Retry& retry, unsigned t
 }
 
 bool may_be_taken_down(const model::HowEnded& how) {
-  return how.signal == SIGTERM || how.signal == SIGHUP || how.signal == SIGKILL;
+  constexpr model::Signal sent[] = {model::Signal::terminate, model::Signal::hang_up, model::Signal::kill};
+  return std::ranges::any_of(sent, [&](model::Signal signal) { return how.signal == static_cast<int>(signal); });
 }
 
 bool says_gpu_out_of_memory(std::string_view text) {

@@ -11,16 +11,8 @@ namespace thole::plan {
 
 namespace {
 
-// Masks, by whoever they were set.
-constexpr std::string_view masks[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-                                      "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
-// What thole sets beside them for the GPUs of a claim (docs/environment.md).
-constexpr std::string_view of_claims[] = {"CUDA_DEVICE_ORDER",
-                                          "ZE_FLAT_DEVICE_HIERARCHY",
-                                          "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-                                          "XLA_PYTHON_CLIENT_MEM_FRACTION",
-                                          "TF_FORCE_GPU_ALLOW_GROWTH",
-                                          "UCX_NET_DEVICES",
+// What thole sets for the GPUs of a claim beside the vendors' variables (docs/environment.md).
+constexpr std::string_view of_claims[] = {"XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_FORCE_GPU_ALLOW_GROWTH", "UCX_NET_DEVICES",
                                           "NCCL_IB_HCA"};
 
 // What describes the task we may be in, with or without a claim.
@@ -29,6 +21,13 @@ constexpr std::string_view of_tasks[] = {"THOLE_TASK", "THOLE_JOB", "THOLE_TASK_
 template <std::size_t n>
 bool among(const std::string_view (&names)[n], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool set_beside_a_mask(std::string_view name) {
+  return std::ranges::any_of(model::vendors, [&](const model::VendorRow& row) {
+    const auto beside = model::filled(row.beside);
+    return name == row.pci_order.name || std::ranges::find(beside, name, &model::Setting::name) != beside.end();
+  });
 }
 
 using Units = std::set<std::size_t>;
@@ -82,7 +81,7 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
 
   // What the masks alone narrow, beside an engine's allotment, which a job finds in its environment as it is.
   Environment unmasked = environment;
-  for (const std::string_view name : masks) unmasked.erase(std::string(name));
+  std::erase_if(unmasked, [](const auto& entry) { return model::is_mask(entry.first); });
   const Units with = visible_in(environment, snapshot, units), without = visible_in(unmasked, snapshot, units);
   bool users_own = with != without;
   if (users_own && result.inside_claim) {
@@ -97,13 +96,12 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
     result.on = narrowed(request, with, outer, snapshot, units, shell);
   }
   for (const auto& [name, value] : environment) {
-    if (among(masks, name) || among(of_tasks, name)) continue;
-    if (result.inside_claim && (name.starts_with("THOLE_") || among(of_claims, name))) continue;
+    if (model::is_mask(name) || among(of_tasks, name)) continue;
+    const bool of_the_claim = name.starts_with("THOLE_") || among(of_claims, name) || set_beside_a_mask(name);
+    if (result.inside_claim && of_the_claim) continue;
     result.environment.push_back(name + "=" + value);
   }
   return result;
 }
-
-bool is_mask(std::string_view variable) { return among(masks, variable); }
 
 }  // namespace thole::plan

@@ -29,7 +29,4 @@ struct Luggage {
 Luggage luggage(const Environment& environment, const model::Request& request, const model::Snapshot& snapshot,
                 const std::vector<model::Unit>& units, const AskShell& shell = {});
 
-// Whether thole sets this variable anew for who has GPUs, so that nobody's own word for it would count.
-bool is_mask(std::string_view variable);
-
 }  // namespace thole::plan

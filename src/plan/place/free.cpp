@@ -111,10 +111,10 @@ std::string name_one(const GpuProcess& process) {
 }
 
 std::string name_all(const std::vector<const GpuProcess*>& processes) {
-  constexpr std::size_t most_named = 3;
+  constexpr std::size_t named_at_most = 3;
   std::string text;
-  for (std::size_t i = 0; i < std::min(processes.size(), most_named); ++i) text += (i ? ", " : "") + name_one(*processes[i]);
-  return text + and_more(processes.size(), most_named);
+  for (std::size_t i = 0; i < std::min(processes.size(), named_at_most); ++i) text += (i ? ", " : "") + name_one(*processes[i]);
+  return text + and_more(processes.size(), named_at_most);
 }
 
 bool tolerated(const GpuProcess& process, const model::Request& request, const std::string& my_user) {

@@ -6,7 +6,6 @@
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
-#include "plan/job/submission.hpp"
 #include "plan/turn/turn.hpp"
 
 namespace thole::plan {
@@ -209,7 +208,7 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
 // An engine's list is not the user's to lift.
 std::string cure_of(const Outer& outer) {
   const std::string rule = "thole claims within what was allotted, never outside it";
-  if (outer.variables.empty() || !std::ranges::all_of(outer.variables, is_mask)) return rule;
+  if (outer.variables.empty() || !std::ranges::all_of(outer.variables, model::is_mask)) return rule;
   return fmt::format("{}; if you set it yourself: {}", rule, unset_in(outer.shell, outer.variables));
 }
 
@@ -284,7 +283,7 @@ void Narrowing::whole_only() {
   if (request_.gpus < 2 || gang) return;
   std::size_t instances = 0;
   keep([&](std::size_t i) {
-    const bool mig = units_[i].instance && units_[i].gpu_of(machine_).vendor == model::Vendor::nvidia;
+    const bool mig = units_[i].instance && model::row_of(units_[i].gpu_of(machine_).vendor).one_instance_a_process;
     instances += mig;
     return !mig;
   });

@@ -25,7 +25,8 @@ struct Patient {
 
   Patient() {
     surroundings.drivers = {
-        {"nvidia", 2, "580.65.06", {{"/dev/nvidia0", true}, {"/dev/nvidia1", true}, {"/dev/nvidiactl", true}}}};
+        {model::Vendor::nvidia, 2, "580.65.06", {{"/dev/nvidia0", true}, {"/dev/nvidia1", true}, {"/dev/nvidiactl", true}},
+         false}};
     surroundings.common_directories = {"/run/thole"};
     overview.snapshot.observations = {{"nvidia", "nvml 580.65.06", "", true, false, std::nullopt}};
     for (model::Gpu& gpu : overview.snapshot.machine.gpus) gpu.compute_mode = std::string("default");

@@ -134,7 +134,9 @@ TEST_F(TaskLivesTest, EachRungIsToldBeforeItIsSentAndTheEndOfTheCommandBeforeIts
   start(0, {.time_limit = 30s,
             .on_rung = [&](unsigned rung, bool limit) {
               EXPECT_TRUE(limit);
-              if (rungs.empty()) EXPECT_EQ(commands.sent, Words{});
+              if (rungs.empty()) {
+                EXPECT_EQ(commands.sent, Words{});
+              }
               rungs.push_back(rung);
             },
             .on_command_end = [&](const port::TaskOver& end) { ends.push_back(end); }});

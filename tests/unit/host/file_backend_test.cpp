@@ -27,7 +27,7 @@ std::string answer(unsigned bus, double load) {
 
 // Two GPUs, at buses 1 and 2. Never observed in place: the tree is this machine's.
 const FileVendor vendor{
-    .name = "amd",
+    .vendor = model::Vendor::amd,
     .source = "test",
     .present = [](const Tree&) { return true; },
     .identify = [](const Tree&) { return std::vector{made_up(1), made_up(2)}; },

@@ -1,5 +1,5 @@
 // Machines from other programs' files: hwloc XML, nvidia-smi topo -m, nvidia-smi -q -x, trees of /sys and /proc.
-#include "host/topology/import.hpp"
+#include "host/import/import.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,10 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "host/import/from_matrix.hpp"
+#include "host/import/from_nvidia_smi.hpp"
+#include "host/topology/complete.hpp"
 #include "host/topology/from_hwloc.hpp"
-#include "host/topology/from_matrix.hpp"
-#include "host/topology/from_nvidia_smi.hpp"
 #include "model/json.hpp"
 #include "support/real_machines.hpp"
 #include "test_folders.hpp"

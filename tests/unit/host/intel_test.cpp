@@ -302,7 +302,7 @@ TEST(FileBackendMemory, IsAskedOnceABoot) {
   static Gpu gpu;
   gpu = card();
   const FileVendor made_up{
-      .name = "intel",
+      .vendor = model::Vendor::intel,
       .source = "test",
       .present = [](const Tree&) { return true; },
       .identify = [](const Tree&) { return std::vector{gpu}; },

@@ -120,11 +120,12 @@ TEST_F(Links, GpusAreFoundByVendorInPciOrder) {
   tree.pci("pci0000:80/0000:80:01.0", "0000:82:00.0", "0x10de", "0x1234", "0x020000");  // not a GPU
   tree.pci("pci0000:80/0000:80:01.0", "0000:09:00.0", "0x1002", "0x74a1", "0x120000");  // an accelerator
   std::vector<std::string> found;
-  for (const PciDevice& device : pci_gpus(Tree(tree.root()), pci_vendor::nvidia)) found.push_back(device.address.to_string());
+  for (const PciDevice& device : pci_gpus(Tree(tree.root()), model::Vendor::nvidia))
+    found.push_back(device.address.to_string());
   EXPECT_EQ(found, (std::vector<std::string>{"0000:03:00.0", "0000:04:00.0", "0000:07:00.0", "0000:08:00.0", "0000:41:00.0",
                                              "0000:81:00.0"}));
-  EXPECT_EQ(pci_gpus(Tree(tree.root()), pci_vendor::amd).size(), 1u);
-  EXPECT_TRUE(pci_gpus(Tree(tree.root()), pci_vendor::intel).empty());
+  EXPECT_EQ(pci_gpus(Tree(tree.root()), model::Vendor::amd).size(), 1u);
+  EXPECT_TRUE(pci_gpus(Tree(tree.root()), model::Vendor::intel).empty());
 }
 
 TEST(PciDevice, IsReadWithWhateverAttributesThereAre) {

@@ -15,6 +15,7 @@ using model::Signal;
 
 std::string name_of(Signal signal) {
   switch (signal) {
+    case Signal::hang_up: return "HUP";
     case Signal::interrupt: return "INT";
     case Signal::terminate: return "TERM";
     case Signal::kill: return "KILL";

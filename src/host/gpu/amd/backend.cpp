@@ -1,5 +1,6 @@
 #include "host/gpu/amd/backend.hpp"
 
+#include "host/drm/driver.hpp"
 #include "host/gpu/amd/identity.hpp"
 #include "host/gpu/amd/use.hpp"
 
@@ -37,13 +38,22 @@ std::string problem(const Tree& tree) {
 }  // namespace
 
 const FileVendor vendor{
-    .name = "amd",
+    .vendor = model::Vendor::amd,
     .source = "kfd, sysfs",
     .present = present,
     .identify = identify_gpus,
     .observe = observe,
     .generation = generation,
     .problem = problem,
+};
+
+const GpuVendor functions{
+    .vendor = model::Vendor::amd,
+    .backend = [](const DriverOptions& options) -> std::unique_ptr<port::GpuBackend> {
+      return std::make_unique<AmdBackend>(FileOptions{options.root, options.program, options.runtime_dir});
+    },
+    .serve_probe = [](ProbeChannel channel) { return host::serve_probe(vendor, std::move(channel)); },
+    .driver = [](const Tree& tree) { return drm_driver(tree, model::Vendor::amd, {"amdgpu"}, "/dev/kfd"); },
 };
 
 }  // namespace thole::host::amd

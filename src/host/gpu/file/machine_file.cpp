@@ -11,8 +11,8 @@
 #include "base/text.hpp"
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/file/shorthand.hpp"
-#include "host/topology/from_matrix.hpp"
-#include "host/topology/import.hpp"
+#include "host/import/from_matrix.hpp"
+#include "host/topology/complete.hpp"
 #include "model/json.hpp"
 
 namespace thole::host {

@@ -69,14 +69,11 @@ std::uint64_t hash(std::string_view seed) {
 std::string make_uuid(const Part& part, unsigned index) {
   std::string seed = fmt::format("{} {}", part.model, index);
   std::uint64_t high = hash(seed), low = hash(seed + " low");
-  switch (part.vendor) {
-    case Vendor::nvidia:
-      return fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
-                         low & 0xffffffffffff);
-    case Vendor::amd: return fmt::format("GPU-{:016x}", high);  // the form ROCR_VISIBLE_DEVICES takes
-    case Vendor::intel: break;                                  // known by PCI address
-  }
-  return "";
+  if (part.vendor == Vendor::nvidia)
+    return fmt::format("GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
+                       low & 0xffffffffffff);
+  if (part.vendor == Vendor::amd) return fmt::format("GPU-{:016x}", high);  // the form ROCR_VISIBLE_DEVICES takes
+  return "";                                                                // known by PCI address
 }
 
 // One package up to four GPUs, two beyond; Linux numbers the second threads after all the first ones.

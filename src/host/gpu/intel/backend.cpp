@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "host/drm/driver.hpp"
 #include "host/gpu/intel/identity.hpp"
 #include "host/gpu/intel/memory.hpp"
 #include "host/gpu/intel/use.hpp"
@@ -50,13 +51,22 @@ std::string problem(const Tree&) { return ""; }
 }  // namespace
 
 const FileVendor vendor{
-    .name = "intel",
+    .vendor = model::Vendor::intel,
     .source = "sysfs, fdinfo",
     .present = present,
     .identify = identify_gpus,
     .observe = observe,
     .generation = generation,
     .problem = problem,
+};
+
+const GpuVendor functions{
+    .vendor = model::Vendor::intel,
+    .backend = [](const DriverOptions& options) -> std::unique_ptr<port::GpuBackend> {
+      return std::make_unique<IntelBackend>(FileOptions{options.root, options.program, options.runtime_dir});
+    },
+    .serve_probe = [](ProbeChannel channel) { return host::serve_probe(vendor, std::move(channel)); },
+    .driver = [](const Tree& tree) { return drm_driver(tree, model::Vendor::intel, {"xe", "i915"}); },
 };
 
 }  // namespace thole::host::intel

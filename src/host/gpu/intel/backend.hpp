@@ -3,11 +3,13 @@
 #pragma once
 
 #include "host/drm/backend.hpp"
+#include "host/gpu/vendor.hpp"
 
 namespace thole::host {
 
 namespace intel {
 extern const FileVendor vendor;
+extern const GpuVendor functions;
 }
 
 class IntelBackend : public FileBackend {

@@ -85,7 +85,7 @@ bool is_integrated(const Tree& tree, const model::PciAddress& address) {
 std::vector<IntelGpu> identify(const Tree& tree, Detail detail) {
   std::vector<IntelGpu> gpus;
   int level_zero_index = 0;
-  for (const PciDevice& device : pci_gpus(tree, pci_vendor::intel)) {
+  for (const PciDevice& device : pci_gpus(tree, model::Vendor::intel)) {
     const std::string directory = "/sys/bus/pci/devices/" + device.address.to_string(), name = driver_name(tree, directory);
     const Driver driver = driver_of(name);
     if (device.virtual_function || (driver == Driver::none && !name.empty())) continue;

@@ -8,13 +8,17 @@
 
 #include "host/gpu/nvidia/identities.hpp"
 #include "host/gpu/nvidia/request.hpp"
+#include "host/gpu/vendor.hpp"
 #include "host/probe/runner.hpp"
 #include "host/sysfs/tree.hpp"
 #include "port/gpu_backend.hpp"
 
 namespace thole::host {
 
-namespace nvidia { struct Observed; }
+namespace nvidia {
+struct Observed;
+extern const GpuVendor functions;
+}
 
 struct NvidiaOptions {
   std::string root;                                        // prefix of every file read; "" is this machine

@@ -93,7 +93,7 @@ DriverFiles read_files(const Tree& tree) {
     if (auto pci = model::PciAddress::parse(name))
       if (FileGpu gpu = read_gpu(tree, *pci, name); !gpu.information.excluded) files.gpus.push_back(std::move(gpu));
   if (!files.loaded && files.gpus.empty()) {
-    for (const PciDevice& device : pci_gpus(tree, pci_vendor::nvidia)) {
+    for (const PciDevice& device : pci_gpus(tree, model::Vendor::nvidia)) {
       FileGpu gpu;
       gpu.pci = device.address;
       gpu.bound_to = bound_driver(tree, device.address);
@@ -108,7 +108,7 @@ bool any_nvidia(const Tree& tree) {
   if (tree.exists(std::string(driver_dir) + "/version") || !tree.names(std::string(driver_dir) + "/gpus").empty()) return true;
   if (tree.exists("/usr/lib/wsl/lib/libnvidia-ml.so.1") && tree.exists("/dev/dxg")) return true;
   // A sandbox may hide all of these and still lend the GPU.
-  return tree.exists("/dev/nvidiactl") || !pci_gpus(tree, pci_vendor::nvidia).empty();
+  return tree.exists("/dev/nvidiactl") || !pci_gpus(tree, model::Vendor::nvidia).empty();
 }
 
 bool pids_are_foreign(const Tree& tree) {

@@ -4,7 +4,7 @@
 // the CPU affinity, which is empty inside a cpuset without CPUs near that GPU. A table that was pasted as a comment has "# "
 // before each line. One that a terminal has wrapped or cut would be another machine's: so nothing may stand between the rows,
 // and after the last one no piece of a row.
-#include "host/topology/from_matrix.hpp"
+#include "host/import/from_matrix.hpp"
 
 #include <algorithm>
 #include <map>

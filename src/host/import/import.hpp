@@ -1,4 +1,4 @@
-// Machines from what other programs say of them: the formats behind `thole capture --from` and `hwloc_xml` in machine files.
+// Machines from what other programs say of them: the formats behind `thole capture --from`.
 #pragma once
 
 #include <string>
@@ -25,9 +25,5 @@ std::string root_in(const std::string& directory);
 // The machine below such a root. `gpus`: those that the vendors' drivers have left traces of;
 // other GPUs on its PCI bus are added.
 model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus, const TopologyReader& reader);
-
-// What a machine file lacks, taken from a topology of the same machine: CPUs and memory nodes wholly; NICs and GPUs where the
-// file lists none; and of the GPUs listed, found by PCI address, whatever is not known.
-void complete(model::Machine& machine, const model::Machine& topology);
 
 }  // namespace thole::host

@@ -1,4 +1,4 @@
-#include "host/topology/from_nvidia_smi.hpp"
+#include "host/import/from_nvidia_smi.hpp"
 
 #include <algorithm>
 #include <pugixml.hpp>

@@ -1,4 +1,4 @@
-#include "host/topology/import.hpp"
+#include "host/import/import.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,15 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
-#include "host/topology/from_matrix.hpp"
-#include "host/topology/from_nvidia_smi.hpp"
+#include "host/import/from_matrix.hpp"
+#include "host/import/from_nvidia_smi.hpp"
 #include "model/json.hpp"
 
 namespace thole::host {
@@ -84,21 +83,8 @@ bool has_kernel_files(const fs::path& root) {
 bool computes(const Tree& tree, const PciDevice& device) {
   constexpr std::uint32_t vga = 0x0300;
   if (!device.class_code || !is_gpu_class(*device.class_code)) return false;
-  if (device.vendor == pci_vendor::nvidia || (*device.class_code >> 8) != vga) return true;
+  if (vendor_of(device) == model::Vendor::nvidia || (*device.class_code >> 8) != vga) return true;
   return !tree.numbered("/sys/bus/pci/devices/" + device.address.to_string() + "/drm", "renderD").empty();
-}
-
-void complete(model::Gpu& gpu, const model::Gpu& known, const std::set<model::PciAddress>& addresses) {
-  if (gpu.uuid.empty()) gpu.uuid = known.uuid;
-  if (gpu.model.empty()) gpu.model = known.model;
-  if (!gpu.memory_mib) gpu.memory_mib = known.memory_mib;
-  if (!gpu.numa) gpu.numa = known.numa;
-  if (!gpu.memory_numa) gpu.memory_numa = known.memory_numa;
-  if (!gpu.near_cpus.node) gpu.near_cpus.node = known.near_cpus.node;
-  if (!gpu.near_cpus.package) gpu.near_cpus.package = known.near_cpus.package;
-  if (!gpu.links.empty()) return;
-  for (const model::Link& link : known.links)
-    if (addresses.contains(link.to)) gpu.links.push_back(link);
 }
 
 }  // namespace
@@ -157,21 +143,6 @@ model::Machine import_tree(const std::string& root, std::vector<model::Gpu> gpus
   model::Machine machine = around(topology, std::move(gpus));
   machine.name = name_of(root);
   return machine;
-}
-
-void complete(model::Machine& machine, const model::Machine& topology) {
-  machine.cpus = topology.cpus;
-  machine.numa = topology.numa;
-  if (machine.nics.empty()) machine.nics = topology.nics;
-  if (machine.gpus.empty()) machine.gpus = topology.gpus;
-  std::set<model::PciAddress> addresses;
-  for (const model::Gpu& gpu : machine.gpus)
-    if (gpu.pci) addresses.insert(*gpu.pci);
-  for (const model::Nic& nic : machine.nics)
-    if (nic.pci) addresses.insert(*nic.pci);
-  for (model::Gpu& gpu : machine.gpus)
-    for (const model::Gpu& known : topology.gpus)
-      if (gpu.pci && gpu.pci == known.pci) complete(gpu, known, addresses);
 }
 
 }  // namespace thole::host
