@@ -81,6 +81,7 @@ struct SimulateOptions {
   std::string vc;                       // "" = all
   std::optional<unsigned> gpus, max_width;
   std::optional<double> declared;       // 0: nobody declares
+  double declaring_percent = 100;       // of the jobs
   std::string policy = "thole";
 };
 

@@ -239,9 +239,11 @@ constexpr Option simulate_rows[] = {
    [](I& i, const W& w) { i.simulate.max_width = number_of(w, 1, 4096); }},
   {0, "declared", "FACTOR", "declared time: FACTOR times what a job took, or none (default 2; --history: its own --time)",
    [](I& i, const W& w) { i.simulate.declared = factor_of(w); }},
+  {0, "declaring", "PERCENT", "how many of the jobs declare a time, the same ones in each run (default 100%)",
+   [](I& i, const W& w) { i.simulate.declaring_percent = percent_of(w); }},
   {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
-   [](I& i, const W& w) { i.simulate.policy = choice_of(w, "thole|fifo|first-fit"); },
-   Offer::choices, "thole|fifo|first-fit"},
+   [](I& i, const W& w) { i.simulate.policy = choice_of(w, "thole|fifo|first-fit|easy"); },
+   Offer::choices, "thole|fifo|first-fit|easy"},
 };
 
 constexpr Option jupyter_rows[] = {

@@ -45,7 +45,8 @@ model::Json to_json(const std::vector<plan::Played>& all, const app::Recorded& r
                                 {"wait_of_wide", waits_to_json(played.wide, fifo.wide)},
                                 {"use_percent", 100 * played.use},
                                 {"promised", played.promised},
-                                {"late", played.late}});
+                                {"late", played.late},
+                                {"later_than_fifo", plan::later_than(played, fifo)}});
   return json;
 }
 
@@ -55,7 +56,7 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
   if (recorded.too_wide > 0) text += fmt::format("; {} wider ones left out", recorded.too_wide);
   text = paragraph(screen, text) + "\n";
   const Column columns[] = {{"POLICY"}, {"MEAN WAIT", true}, {"MEDIAN", true}, {"P95", true}, {"BY FIFO", true},
-                            {"MEAN WIDE", true}, {"BY FIFO", true}, {"USE", true}, {"LATE", true}};
+                            {"MEAN WIDE", true}, {"BY FIFO", true}, {"USE", true}, {"LATE", true}, {"LATER", true}};
   const plan::Played& fifo = fifo_of(all);
   const auto by = [](double own, double other) {
     const auto value = ratio(own, other);
@@ -66,10 +67,12 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
     rows.push_back({{{plan::to_string(played.policy)}, {duration(played.all.mean_s)}, {duration(played.all.median_s)},
                      {duration(played.all.p95_s)}, {by(played.all.mean_s, fifo.all.mean_s)},
                      {played.wide.jobs ? duration(played.wide.mean_s) : "-"}, {by(played.wide.mean_s, fifo.wide.mean_s)},
-                     {fmt::format("{:.1f}%", 100 * played.use)}, {std::to_string(played.late)}}});
+                     {fmt::format("{:.1f}%", 100 * played.use)}, {std::to_string(played.late)},
+                     {std::to_string(plan::later_than(played, fifo))}}});
   text += table(screen, columns, std::move(rows), {});
   const std::string legend = fmt::format("MEAN WIDE: of the jobs for {} or more GPUs. LATE: starts after the start that the "
-                                         "rule could promise a job while it waited.", plan::wide_gpus);
+                                         "rule could promise a job while it waited. LATER: starts after the start of the same "
+                                         "job in plain order.", plan::wide_gpus);
   return text + "\n" + paragraph(screen, legend);
 }
 
@@ -78,6 +81,7 @@ app::TraceWish wish_of(const SimulateOptions& options, unsigned gpus) {
   wish.vc = options.vc;
   wish.max_width = std::min(options.max_width.value_or(gpus), gpus);
   wish.declared = options.declared;
+  wish.declaring_percent = options.declaring_percent;
   return wish;
 }
 
