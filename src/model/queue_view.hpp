@@ -61,13 +61,14 @@ struct QueueView {
   bool by_clock = true;                             // my own clock has woken me for this look, and nobody else
   // Those without a ticket who say that they were in line when I joined: theirs has been written over.
   std::vector<InLine> also_in_line;
+  bool yields = true;                               // false: I have waited long enough for those who declared less
   bool neighbours_choose = false;                   // safe-gpu's users, who take the first GPUs that are idle, keep their lock
 };
 
 // Claim these slots now, all of them or none.
 struct Take {
   std::vector<unsigned> slots;
-  std::vector<std::uint64_t> nudge;                 // waiters who must look again, to watch what I now hold: wake them
+  std::vector<std::uint64_t> nudge;                 // who must look again, to watch what I now hold, or may now pass: wake them
 };
 
 // An earlier waiter that could start at this moment and has not.
@@ -80,14 +81,16 @@ struct Idle {
 
 // Not now. What to watch, whom to wake, what can be promised.
 struct Wait {
-  std::optional<std::uint64_t> behind;              // the nearest earlier ticket that must go first; absent: I am the head
+  // The ticket that must go first: of those I yield to the first one, else the nearest earlier one; absent: I am the head.
+  std::optional<std::uint64_t> behind;
   std::vector<std::uint64_t> follow;                // further tickets whose leaving must wake me, as that of `behind` does
   SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
   bool passed_over = false;                         // whoever comes later need not wait for me, as it is now
   bool could_start_but_for_behind = false;          // enough is free for `behind`, and nobody is before it
   std::vector<Idle> idle;                           // of those before me for any slot, who could start now; in order
-  std::optional<Millis> look_again;                 // by the clock, sooner than usual: idle ones are being timed
+  std::vector<InLine> yields_to;                    // I may pass those before me; these may too, and declared less; in order
+  std::optional<Millis> look_again;                 // by the clock, sooner than usual: others are being timed
   std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of rivals: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now

@@ -5,27 +5,9 @@
 #include <algorithm>
 
 #include "support/boxes.hpp"
+#include "support/dice.hpp"
 
 namespace thole::test {
-
-// The same on every platform, unlike the distributions of <random>.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed * 2 + 1) {}
-  unsigned roll(unsigned sides) {              // 0 … sides - 1
-    state_ += 0x9e3779b97f4a7c15u;             // splitmix64
-    std::uint64_t x = state_;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<unsigned>((x ^ (x >> 31)) % sides);
-  }
-  bool one_in(unsigned n) { return roll(n) == 0; }
-  template <class T>
-  const T& of(const std::vector<T>& all) { return all[roll(static_cast<unsigned>(all.size()))]; }
-
- private:
-  std::uint64_t state_;
-};
 
 inline model::CpuSet some_of(const model::CpuSet& cpus, unsigned percent, Dice& dice) {
   model::CpuSet some;

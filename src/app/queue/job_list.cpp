@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "model/lane_record.hpp"
+#include "plan/job/lanes.hpp"
 #include "plan/place/why.hpp"
 
 namespace thole::app {
@@ -39,7 +40,7 @@ class Reasons {
       : jobs_(jobs), machine_(machine), draining_(draining), now_(now), full_disk_(full_disk) {
     for (const Job& job : unended)
       if (!model::held_back(job, now)) line_.push_back(&job);
-    std::sort(line_.begin(), line_.end(), [](const Job* a, const Job* b) { return goes_before(*a, *b); });
+    plan::put_in_order(line_);
     if (!door || line_.empty()) return;
     const std::string log = door->last_said();
     runner_kept_ = runner_kept_in(log);

@@ -38,6 +38,14 @@ Columns columns_of_head(std::string_view head, const std::string& name) {
   return {must("arrival_s"), must("duration_s"), must("num_gpus"), find("vc")};
 }
 
+// Does this one of the jobs declare a time? Spread as if by chance, and the same in each run.
+bool declares(std::uint64_t job, double percent) {
+  std::uint64_t x = job + 0x9e3779b97f4a7c15u;     // splitmix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((x ^ (x >> 31)) % 10'000) < percent * 100;
+}
+
 std::optional<Seconds> declared_of(Seconds duration, std::optional<double> factor) {
   if (!factor || *factor == 0) return std::nullopt;
   return Seconds{static_cast<long>(std::ceil(static_cast<double>(duration.count()) * *factor))};
@@ -74,7 +82,7 @@ class Rows {
     job.arrival = Seconds{static_cast<long>(whole(columns_.arrival, longest_s))};
     job.duration = Seconds{static_cast<long>(whole(columns_.duration, longest_s))};
     job.gpus = static_cast<unsigned>(whole(columns_.gpus, 1u << 20));
-    job.declared = declared_of(job.duration, wish_.declared);
+    if (declares(number, wish_.declaring_percent)) job.declared = declared_of(job.duration, wish_.declared);
     if (job.gpus > wish_.max_width) ++recorded_.too_wide;
     else if (job.gpus > 0) recorded_.jobs.push_back(job);
   }
@@ -122,6 +130,7 @@ Recorded read_history(port::JobReader& jobs, const TraceWish& wish) {
     past.gpus = job.gpus;
     past.declared = wish.declared ? declared_of(past.duration, wish.declared) : limit;
     if (past.declared) past.declared = std::max(*past.declared, past.duration);   // INT, TERM and KILL take their time
+    if (!declares(came.size(), wish.declaring_percent)) past.declared.reset();
     if (past.gpus > wish.max_width) ++recorded.too_wide;
     else came.emplace_back(std::max(job.submitted, job.terms.begin.value_or(job.submitted)), past);
   };

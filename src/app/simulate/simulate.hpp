@@ -21,6 +21,7 @@ struct TraceWish {
   unsigned max_width = 1;                          // wider jobs are left out
   std::optional<double> declared;                  // the declared time by the real one, 1 or more, or 0: nobody declares;
                                                    // absent: what the jobs declared themselves, which a trace does not tell
+  double declaring_percent = 100;                  // of the jobs; the others declare nothing
 };
 
 // A trace's CSV: its first row names columns, of which arrival_s, duration_s, num_gpus and (to select) vc count. Throws

@@ -25,6 +25,7 @@ struct SimulateOptions {
   std::string vc;                       // "" = all
   std::optional<unsigned> gpus, max_width;
   std::optional<double> declared;       // 0: nobody declares
+  double declaring_percent = 100;       // of the jobs
   std::string policy = "thole";
 };
 
@@ -39,9 +40,11 @@ constexpr Option simulate_options[] = {
    [](SimulateOptions& o, const Word& w) { o.max_width = number_of(w, 1, 4096); }},
   {0, "declared", "FACTOR", "declared time: FACTOR times what a job took, or none (default 2; --history: its own --time)",
    [](SimulateOptions& o, const Word& w) { o.declared = factor_of(w); }},
+  {0, "declaring", "PERCENT", "how many of the jobs declare a time, the same ones in each run (default 100%)",
+   [](SimulateOptions& o, const Word& w) { o.declaring_percent = percent_of(w); }},
   {0, "policy", "POLICY", "the policy to compare with fifo and first-fit (default thole)",
-   [](SimulateOptions& o, const Word& w) { o.policy = choice_of(w, "thole|fifo|first-fit"); },
-   Offer::choices, "thole|fifo|first-fit"},
+   [](SimulateOptions& o, const Word& w) { o.policy = choice_of(w, "thole|fifo|first-fit|easy"); },
+   Offer::choices, "thole|fifo|first-fit|easy"},
 };
 
 constexpr std::size_t largest_trace = 1u << 30;
@@ -76,7 +79,8 @@ model::Json to_json(const std::vector<plan::Played>& all, const app::Recorded& r
                                 {"wait_of_wide", waits_to_json(played.wide, fifo.wide)},
                                 {"use_percent", 100 * played.use},
                                 {"promised", played.promised},
-                                {"late", played.late}});
+                                {"late", played.late},
+                                {"later_than_fifo", plan::later_than(played, fifo)}});
   return json;
 }
 
@@ -86,7 +90,7 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
   if (recorded.too_wide > 0) text += fmt::format("; {} wider ones left out", recorded.too_wide);
   text = paragraph(screen, text) + "\n";
   const Column columns[] = {{"POLICY"}, {"MEAN WAIT", true}, {"MEDIAN", true}, {"P95", true}, {"BY FIFO", true},
-                            {"MEAN WIDE", true}, {"BY FIFO", true}, {"USE", true}, {"LATE", true}};
+                            {"MEAN WIDE", true}, {"BY FIFO", true}, {"USE", true}, {"LATE", true}, {"LATER", true}};
   const plan::Played& fifo = fifo_of(all);
   const auto by = [](double own, double other) {
     const auto value = ratio(own, other);
@@ -97,10 +101,12 @@ std::string render(const std::vector<plan::Played>& all, const app::Recorded& re
     rows.push_back({{{plan::to_string(played.policy)}, {duration(played.all.mean_s)}, {duration(played.all.median_s)},
                      {duration(played.all.p95_s)}, {by(played.all.mean_s, fifo.all.mean_s)},
                      {played.wide.jobs ? duration(played.wide.mean_s) : "-"}, {by(played.wide.mean_s, fifo.wide.mean_s)},
-                     {fmt::format("{:.1f}%", 100 * played.use)}, {std::to_string(played.late)}}});
+                     {fmt::format("{:.1f}%", 100 * played.use)}, {std::to_string(played.late)},
+                     {std::to_string(plan::later_than(played, fifo))}}});
   text += table(screen, columns, std::move(rows), {});
   const std::string legend = fmt::format("MEAN WIDE: of the jobs for {} or more GPUs. LATE: starts after the start that the "
-                                         "rule could promise a job while it waited.", plan::wide_gpus);
+                                         "rule could promise a job while it waited. LATER: starts after the start of the same "
+                                         "job in plain order.", plan::wide_gpus);
   return text + "\n" + paragraph(screen, legend);
 }
 
@@ -109,6 +115,7 @@ app::TraceWish wish_of(const SimulateOptions& options, unsigned gpus) {
   wish.vc = options.vc;
   wish.max_width = std::min(options.max_width.value_or(gpus), gpus);
   wish.declared = options.declared;
+  wish.declaring_percent = options.declaring_percent;
   return wish;
 }
 

@@ -210,7 +210,7 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
 }
 
 // Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting. News is who was
-// shown as standing before me, and has no word.
+// shown as one that may go before me, and has no word.
 bool FifoPlace::ask_for_words() {
   bool news = false;
   const std::vector<bool> said = unheard_.empty() ? std::vector<bool>() : store_.vouched(unheard_);
@@ -246,7 +246,8 @@ void FifoPlace::show_queue(Pass& pass) {
     if (entry_.only_looks) stopped = stands_still(ticket.pid, ticket.start);
     else if (!stopped_.empty()) stopped = is_stopped(ticket.view);
     const bool before_me = !turn_ || ticket.view.number < turn_->ticket.view.number;
-    if (!before_me || (ticket.view.eligible & eligible_).none() || !store_.has_words()) continue;
+    const bool declared_less = entry_.time && ticket.view.time && *ticket.view.time < *entry_.time;   // it may go first
+    if (!(before_me || declared_less) || (ticket.view.eligible & eligible_).none() || !store_.has_words()) continue;
     const auto word = words_.find(ticket.place);
     const bool known = word != words_.end() && says_the_same(word->second.ticket, ticket);
     // Altered without end it would be unknown without end: where somebody without a word stood, a word is heard first.

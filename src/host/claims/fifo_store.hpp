@@ -162,8 +162,8 @@ class FifoPlace : public port::Place {
     Ticket ticket;
     Fd word;                           // keeps what I say of it myself live (own_tickets.hpp)
   };
-  // What is known of a ticket before mine: does its user say it? Asked when it is new, or has changed, and again of whom I
-  // stand behind: he may have left its FIFO's lock behind.
+  // What is known of a ticket that may go before mine: does its user say it? Asked when it is new, or has changed, and again of
+  // whom I stand behind: he may have left its FIFO's lock behind.
   struct Word {
     Ticket ticket;
     bool vouched;

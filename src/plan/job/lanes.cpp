@@ -6,10 +6,16 @@ namespace thole::plan {
 
 namespace {
 
+constexpr Seconds longest_declared{366LL * 24 * 3600};
+
 // Lanes that will take a task of this job and have not yet.
 std::uint64_t pending(std::span<const LaneState> lanes, model::JobId job) {
   return static_cast<std::uint64_t>(
       std::ranges::count_if(lanes, [&](const LaneState& lane) { return lane.job == job && !lane.claimed; }));
+}
+
+bool is_older(const model::Job& a, const model::Job& b) {
+  return a.terms.priority != b.terms.priority ? a.terms.priority > b.terms.priority : a.id < b.id;
 }
 
 bool can_use_another(const model::Job& job, std::span<const LaneState> lanes) {
@@ -20,9 +26,20 @@ bool can_use_another(const model::Job& job, std::span<const LaneState> lanes) {
 
 class Planner {
  public:
-  Planner(std::span<const LaneState> lanes, unsigned cpu_lanes, const Overlap& overlap)
-      : lanes_(lanes.begin(), lanes.end()), cpu_lanes_(cpu_lanes), overlap_(overlap) {}
+  Planner(std::span<const model::Job> candidates, std::span<const LaneState> lanes, unsigned cpu_lanes, const Overlap& overlap)
+      : candidates_(candidates), lanes_(lanes.begin(), lanes.end()), cpu_lanes_(cpu_lanes), overlap_(overlap) {}
 
+  void consider_all() {
+    dismiss();
+    std::vector<const model::Job*> order;
+    for (const model::Job& job : candidates_) order.push_back(&job);
+    put_in_order(order);
+    for (const model::Job* job : order) consider(*job);
+  }
+
+  LanePlan plan;
+
+ private:
   void consider(const model::Job& job) {
     if (job.gpus == 0) return consider_cpus(job);
     if (is_passed_over(job.request_class)) return;
@@ -32,19 +49,16 @@ class Planner {
   }
 
   // Waiting lanes whose class has nothing more to start.
-  void dismiss(std::span<const model::Job> candidates) {
+  void dismiss() {
     for (LaneState& lane : lanes_) {
       if (lane.claimed || lane.leaving) continue;
-      if (std::ranges::any_of(candidates, [&](const model::Job& job) { return job.request_class == lane.request_class; }))
+      if (std::ranges::any_of(candidates_, [&](const model::Job& job) { return job.request_class == lane.request_class; }))
         continue;
       plan.give_way.push_back(lane.number);
       lane.leaving = true;
     }
   }
 
-  LanePlan plan;
-
- private:
   void consider_cpus(const model::Job& job) {
     const auto busy = [&] { return std::ranges::count_if(lanes_, [](const LaneState& lane) { return lane.gpus == 0; }); };
     while (static_cast<unsigned>(busy()) < cpu_lanes_ && can_use_another(job, lanes_)) start(job);
@@ -67,12 +81,19 @@ class Planner {
       if (lane.gpus == 0 || lane.claimed || !overlap_(lane.request_class, job.request_class)) continue;
       if (std::ranges::find(passed_over_, lane.request_class) != passed_over_.end()) continue;
       someone_waits = true;
-      if (lane.request_class == job.request_class || lane.leaving) continue;
+      if (lane.request_class == job.request_class || lane.leaving || !calls_back(job, lane)) continue;
       plan.give_way.push_back(lane.number);
       lane.leaving = true;
     }
     make_room(job);
     if (!someone_waits) start(job);
+  }
+
+  // Not because it is shorter alone.
+  bool calls_back(const model::Job& job, const LaneState& waiting) const {
+    return std::ranges::none_of(candidates_, [&](const model::Job& other) {
+      return other.request_class == waiting.request_class && is_older(other, job);
+    });
   }
 
   // As many lanes of lower priority end after their task as have the GPUs this job takes.
@@ -95,6 +116,7 @@ class Planner {
     lanes_.push_back(waiting_lane(0, job));
   }
 
+  std::span<const model::Job> candidates_;
   std::vector<LaneState> lanes_;
   unsigned cpu_lanes_;
   const Overlap& overlap_;
@@ -112,11 +134,23 @@ LaneState waiting_lane(unsigned number, const model::Job& job) {
           .gpus = job.gpus};
 }
 
+void put_in_order(std::vector<const model::Job*>& jobs) {
+  std::ranges::sort(jobs, [](const model::Job* a, const model::Job* b) { return is_older(*a, *b); });
+  const auto through = [](const model::Job* job) { return job->submitted + std::min(*job->terms.time, longest_declared); };
+  for (auto first = jobs.begin(); first != jobs.end();) {
+    const auto last = std::find_if(std::next(first), jobs.end(), [&](const model::Job* job) {
+      return job->terms.priority != (*first)->terms.priority || !job->terms.time;
+    });
+    if ((*first)->terms.time)
+      std::stable_sort(first, last, [&](const model::Job* a, const model::Job* b) { return through(a) < through(b); });
+    first = (*first)->terms.time ? last : std::next(first);
+  }
+}
+
 LanePlan plan_lanes(std::span<const model::Job> candidates, std::span<const LaneState> lanes, unsigned cpu_lanes,
                     const Overlap& overlap) {
-  Planner planner(lanes, cpu_lanes, overlap);
-  planner.dismiss(candidates);
-  for (const model::Job& job : candidates) planner.consider(job);
+  Planner planner(candidates, lanes, cpu_lanes, overlap);
+  planner.consider_all();
   return std::move(planner.plan);
 }
 

@@ -64,6 +64,7 @@ std::string describe_place(const model::Wait& wait, const Scene& scene) {
   text += fmt::format(", behind {} ({}, since {})", who, plural(before->count, "GPU"), format_local(before->since, scene.now));
   if (before->stopped) text += ", who is stopped";
   if (wait.could_start_but_for_behind) text += ", whose GPUs are free";
+  if (!wait.yields_to.empty()) text += ", who may start now as you may, and declared less";
   return text;
 }
 

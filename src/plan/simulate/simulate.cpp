@@ -58,6 +58,7 @@ class Play {
       ++result.promised;
       result.late += starts_[i] > *promises_[i];
     }
+    result.starts = starts_;
     result.all = waits(std::move(all));
     result.wide = waits(std::move(wide));
     const auto span = jobs_.empty() ? Seconds{0} : now_ - jobs_.front().arrival;
@@ -114,11 +115,13 @@ class Play {
     if (policy_ == QueuePolicy::first_fit && ticket.count <= free_) return start(ticket, free_slots(ticket.count));
     if (const auto* wait = std::get_if<model::Wait>(&decision)) promise(job, *wait);
     queue_.tickets.push_back(std::move(ticket));
+    if (policy_ == QueuePolicy::easy) settle_easily();
   }
 
   // After some ends: who waits and may start does.
   void settle() {
     if (policy_ == QueuePolicy::first_fit) return settle_whoever_fits();
+    if (policy_ == QueuePolicy::easy) return settle_easily();
     std::set<std::uint64_t> woken;             // the earliest is asked first
     if (!queue_.tickets.empty()) woken.insert(queue_.tickets.front().number);
     while (!woken.empty()) {
@@ -130,6 +133,7 @@ class Play {
         const auto follower = queue_.tickets.erase(ticket);
         start(started, take->slots);
         if (follower != queue_.tickets.end()) woken.insert(follower->number);
+        if (policy_ == QueuePolicy::thole) woken.insert(take->nudge.begin(), take->nudge.end());
       } else if (const auto* wait = std::get_if<model::Wait>(&decision)) {
         promise(ticket->number - 1, *wait);
         if (policy_ == QueuePolicy::thole) woken.insert(wait->nudge.begin(), wait->nudge.end());
@@ -144,19 +148,59 @@ class Play {
     promises_[job] = std::min(start, promises_[job].value_or(start));
   }
 
-  void settle_whoever_fits() {
-    if (!queue_.tickets.empty()) {
-      const model::Decision head = ask(queue_.tickets.front(), true);
-      if (const auto* wait = std::get_if<model::Wait>(&head)) promise(queue_.tickets.front().number - 1, *wait);
+  void promise_head() {
+    if (queue_.tickets.empty()) return;
+    const model::Decision head = ask(queue_.tickets.front(), true);
+    if (const auto* wait = std::get_if<model::Wait>(&head)) promise(queue_.tickets.front().number - 1, *wait);
+  }
+
+  void settle_easily() {
+    while (!queue_.tickets.empty() && queue_.tickets.front().count <= free_) start_waiting(queue_.tickets.begin());
+    promise_head();
+    if (queue_.tickets.empty()) return;
+    const auto head = start_of_head(queue_.tickets.front().count);
+    if (!head) return;                         // nobody knows when its turn comes: whoever passes might delay it
+    unsigned spare = head->spare;
+    for (auto ticket = std::next(queue_.tickets.begin()); ticket != queue_.tickets.end() && free_ > 0;) {
+      const bool ends_before = ticket->time && now_ + *ticket->time <= head->when;
+      if (ticket->count > free_ || (!ends_before && ticket->count > spare)) {
+        ++ticket;
+        continue;
+      }
+      if (!ends_before) spare -= ticket->count;
+      ticket = start_waiting(ticket);
     }
+  }
+
+  // When enough will have ended for a job of so many GPUs, by what they declared; and how many are free then beside it.
+  struct HeadStart { Seconds when; unsigned spare; };
+  std::optional<HeadStart> start_of_head(unsigned count) const {
+    std::vector<Seconds> ends;
+    for (const model::SlotView& slot : queue_.slots)
+      for (const model::SlotHolder& holder : slot.holders)
+        if (holder.until) ends.push_back(std::chrono::floor<Seconds>(holder.until->time_since_epoch()));
+    std::sort(ends.begin(), ends.end());
+    if (free_ + ends.size() < count) return std::nullopt;
+    const Seconds when = ends[count - free_ - 1];
+    const auto ended = std::upper_bound(ends.begin(), ends.end(), when) - ends.begin();
+    return HeadStart{when, free_ + static_cast<unsigned>(ended) - count};
+  }
+
+  std::vector<model::TicketView>::iterator start_waiting(std::vector<model::TicketView>::iterator ticket) {
+    const model::TicketView started = *ticket;
+    const auto next = queue_.tickets.erase(ticket);
+    start(started, free_slots(started.count));
+    return next;
+  }
+
+  void settle_whoever_fits() {
+    promise_head();
     for (auto ticket = queue_.tickets.begin(); ticket != queue_.tickets.end() && free_ > 0;) {
       if (ticket->count > free_) {
         ++ticket;
         continue;
       }
-      const model::TicketView started = *ticket;
-      ticket = queue_.tickets.erase(ticket);
-      start(started, free_slots(started.count));
+      ticket = start_waiting(ticket);
     }
   }
 
@@ -207,14 +251,21 @@ const char* to_string(QueuePolicy policy) {
     case QueuePolicy::thole: return "thole";
     case QueuePolicy::fifo: return "fifo";
     case QueuePolicy::first_fit: return "first-fit";
+    case QueuePolicy::easy: return "easy";
   }
   return "thole";
 }
 
 std::optional<QueuePolicy> parse_queue_policy(std::string_view text) {
-  for (const QueuePolicy policy : {QueuePolicy::thole, QueuePolicy::fifo, QueuePolicy::first_fit})
+  for (const QueuePolicy policy : {QueuePolicy::thole, QueuePolicy::fifo, QueuePolicy::first_fit, QueuePolicy::easy})
     if (text == to_string(policy)) return policy;
   return std::nullopt;
+}
+
+std::size_t later_than(const Played& played, const Played& other) {
+  std::size_t later = 0;
+  for (std::size_t i = 0; i < played.starts.size(); ++i) later += played.starts[i] > other.starts[i];
+  return later;
 }
 
 Played play(std::vector<PastJob> jobs, unsigned gpus, QueuePolicy policy) {

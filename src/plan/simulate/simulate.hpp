@@ -1,11 +1,14 @@
 // What would the rule of the claim queue have made of these jobs? Plays a trace, event by event, against the very code that
-// decides for real (turn.hpp), against plain order, and against whoever fits first.
+// decides for real (turn.hpp), against plain order, against whoever fits first, and against what batch systems call EASY.
 //
 // How this works. The play is a machine of equal GPUs with a queue of tickets. When a job ends, the head of the queue is asked
 // (decide); when it cannot start it names those behind it that may, and they are asked, as waiters wake each other on a
 // machine. When a job comes that must wait, the rule says which start it can promise, whatever the policy: so it shows
 // which policy keeps a fair queue's promises and which lets somebody starve. Nothing depends on how long a play takes: there is
 // no clock but the trace's.
+//
+// EASY backfill promises a start to the head of the queue alone: others start, in the order in which they came, if they end
+// before that by what they declared, or take GPUs that the head will not need.
 #pragma once
 
 #include <optional>
@@ -16,8 +19,8 @@
 
 namespace thole::plan {
 
-enum class QueuePolicy { thole, fifo, first_fit };
-const char* to_string(QueuePolicy policy);         // "thole", "fifo", "first-fit"
+enum class QueuePolicy { thole, fifo, first_fit, easy };
+const char* to_string(QueuePolicy policy);         // "thole", "fifo", "first-fit", "easy"
 std::optional<QueuePolicy> parse_queue_policy(std::string_view text);
 
 struct PastJob {
@@ -38,7 +41,11 @@ struct Played {
   double use = 0;                                  // share of the GPU time from the first arrival to the last end
   std::size_t promised = 0;                        // jobs that had to wait and could be promised a start
   std::size_t late = 0;                            // of them, those that started later
+  std::vector<Seconds> starts;                     // of each job, in the order of arrival
 };
+
+// How many jobs started later than in another play of the same jobs.
+std::size_t later_than(const Played& played, const Played& other);
 
 inline constexpr unsigned wide_gpus = 4;
 

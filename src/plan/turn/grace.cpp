@@ -45,12 +45,13 @@ bool Grace::goes_before_me(const model::TicketView& ticket) const {
 
 // Must the rule be shown another queue than this, in which some do not go before me?
 bool Grace::differs(const model::QueueView& queue, std::optional<std::uint64_t> mine) const {
-  return std::any_of(queue.tickets.begin(), queue.tickets.end(), [&](const model::TicketView& ticket) {
+  return !yields_ || std::any_of(queue.tickets.begin(), queue.tickets.end(), [&](const model::TicketView& ticket) {
     return earlier(ticket, mine) && !ticket.stopped && !goes_before_me(ticket);
   });
 }
 
 void Grace::mark(model::QueueView& queue, std::optional<std::uint64_t> mine) const {
+  queue.yields = yields_;
   for (model::TicketView& ticket : queue.tickets)
     if (earlier(ticket, mine) && !goes_before_me(ticket)) ticket.stopped = true;
 }
@@ -73,18 +74,34 @@ Millis Grace::of_those_who_are_back() {
 
 // Whether somebody has been passed.
 bool Grace::count(model::Wait& wait, bool by_clock, SteadyTime now) {
-  const bool passed = by_clock && count_time(wait, now);
+  bool passed = false;
+  if (by_clock) {
+    const Millis interval =
+        last_ ? std::min(std::chrono::duration_cast<Millis>(now - *last_), longest_interval) : Millis{0};
+    last_ = now;
+    const bool no_more = count_yields(wait, interval);
+    passed = count_time(wait, interval) || no_more;
+  }
   call(wait);
   if (!wait.idle.empty()) attentive_ = looks_after;
+  else if (!wait.yields_to.empty()) attentive_ = std::max(attentive_, by_clock ? looks_after : 1);
   if (attentive_ == 0) return passed;
   if (by_clock) --attentive_;
   wait.look_again = odd_pause(soonest, latest, now, looks_ + number_.value_or(0));
   return passed;
 }
 
-bool Grace::count_time(const model::Wait& wait, SteadyTime now) {
-  const Millis interval =
-      last_ ? std::min(std::chrono::duration_cast<Millis>(now - *last_), longest_interval) : Millis{0};
+// Whether from now on I yield to nobody.
+bool Grace::count_yields(const model::Wait& wait, Millis interval) {
+  if (yielded_last_) yielded_ += interval;
+  yielded_last_ = !wait.yields_to.empty();
+  to_several_ = to_several_ || wait.yields_to.size() > 1;
+  if (!yielded_last_ || yielded_ < (to_several_ ? patience_behind : patience)) return false;
+  yielded_last_ = yields_ = false;
+  return true;
+}
+
+bool Grace::count_time(const model::Wait& wait, Millis interval) {
   add_up(interval, !wait.idle.empty());
   const Millis back = of_those_who_are_back();
   std::set<Who> leaving;
@@ -103,7 +120,6 @@ bool Grace::count_time(const model::Wait& wait, SteadyTime now) {
     if (account.spent >= its_patience || held_up_ >= patience_with_all) passed = passed_.insert(who).second || passed;
   }
   for (const Who& who : leaving) left_[who] += interval;
-  last_ = now;
   ++looks_;
   return passed;
 }

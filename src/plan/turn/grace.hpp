@@ -1,4 +1,4 @@
-// How long earlier waiters that could start and do not may hold up one that stands behind them. Pure.
+// How long waiters that could start and do not may hold up one that stands behind them, or lets them go first. Pure.
 //
 // How this works. A waiter may be frozen in ways that nobody else can see, and a ticket can be forged: all that is known of
 // either is that it could start and does not. So each has a time, on the clock of the one it holds up, in sum over all
@@ -12,6 +12,11 @@
 // of the time). Only those count for which my own clock has
 // woken me: when others do, they know what I shall see. *Earlier than me* is who was in line when I joined; a number that
 // appears below mine later has been forged, or is that of one who gave his claim back: he does not go before me.
+//
+// Whom I yield to, because he may pass too and declared less, may have come later than I, and new ones may come without end:
+// one account is kept for them all, and what is spent of it never comes back. At each look of mine by the clock that finds
+// somebody to yield to, the time until the next one is spent, whatever that one sees. After 3 s, or 6 s where there were two at
+// once (the one may wait for the other's grace), I yield to nobody any more: as if nobody had declared less.
 //
 // A line that moves in earnest does not do so for long while each of my looks finds somebody who could start: after a minute
 // of that whoever could is passed. It is forgotten four times more slowly than it adds up.
@@ -47,7 +52,8 @@ class Grace {
   bool differs(const model::QueueView& queue, std::optional<std::uint64_t> mine) const;
   void mark(model::QueueView& queue, std::optional<std::uint64_t> mine) const;
   bool count(model::Wait& wait, bool by_clock, SteadyTime now);
-  bool count_time(const model::Wait& wait, SteadyTime now);
+  bool count_time(const model::Wait& wait, Millis interval);
+  bool count_yields(const model::Wait& wait, Millis interval);
   void call(model::Wait& wait);
   using Who = model::InLine;
   struct Account {
@@ -68,6 +74,9 @@ class Grace {
   std::set<Who> passed_;
   std::map<Who, Account> accounts_;
   std::set<Who> called_;                           // have been nudged
+  Millis yielded_{0};                              // to whoever declared less
+  bool yields_ = true, yielded_last_ = false;      // any more; at the last look
+  bool to_several_ = false;                        // at once
   Millis held_up_{0};                              // by any who could start
   bool was_held_up_ = false;                       // at the last look
   std::uint64_t looks_ = 1;

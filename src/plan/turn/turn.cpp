@@ -9,6 +9,8 @@
 //     leave the line gives. (One exception: what is taken may make a waiter that leaves slots to others give way.)
 //   * whoever is woken and cannot start nudges the first later waiter that can, of each set that compete; one that starts
 //     leaves, so its follower looks for the next. So one free slot does not wake all who would like it.
+//   * who may pass others and lets a shorter one start first follows it and wakes it; whoever starts wakes those who may still
+//     pass, the shortest first. As long as anybody may pass, one of them has been woken, or somebody who will wake it.
 // tests/property/plan_turn_test.cpp plays this without any time-out.
 #include "plan/turn/turn.hpp"
 
@@ -16,6 +18,7 @@
 
 #include "base/text.hpp"
 #include "plan/turn/line.hpp"
+#include "plan/turn/passing.hpp"
 #include "plan/turn/schedule.hpp"
 
 namespace thole::plan {
@@ -28,8 +31,6 @@ using model::Take;
 using model::Wait;
 
 namespace {
-
-using Slots = std::vector<unsigned>;
 
 constexpr unsigned most_stopped = 16;          // each followed costs a descriptor
 
@@ -54,22 +55,6 @@ std::optional<Refuse> never(const Wants& wants, const QueueView& queue, const st
   if (wants.eligible.count() - too_small - unknown < wants.count)
     return Refuse{false, "the memory of the GPU cannot be read, so it cannot be shared"};
   return std::nullopt;
-}
-
-// Sharers pack: beside my own first, then beside others who allow it, then on an empty slot.
-std::optional<Slots> pick(const Line& line, const Wants& wants, const SlotSet& free, const Chooser& choose) {
-  if (wants.shared && wants.count > 0) {
-    const SlotSet shared = free & line.claimed();
-    SlotSet mine = shared;
-    for_each(shared, model::max_slots, [&](unsigned s) {
-      for (const model::SlotHolder& holder : line.slot(s).holders)
-        if (holder.uid != wants.uid) mine.reset(s);
-    });
-    for (const SlotSet& some : {mine, shared})
-      if (some.count() >= wants.count)
-        if (auto slots = choose(some)) return slots;
-  }
-  return choose(free);
 }
 
 std::optional<Slots> backfill(const Line& line, std::size_t i, const SlotSet& free, const Schedule& schedule,
@@ -142,36 +127,24 @@ std::vector<model::Idle> idle_before(const Line& line, std::size_t me) {
   return result;
 }
 
-// Later waiters that could start at this moment: exactly those whose own decision would be to start. Of those that compete
-// the first, and two more in case it sleeps longer than we can see; when it has started, its follower looks for the next.
-std::vector<std::uint64_t> can_start_behind(const Line& line, std::size_t i, const QueueView& queue,
-                                            std::optional<Schedule>& schedule, WallTime now) {
-  std::vector<std::uint64_t> result;
-  if (i + 1 >= line.size() || line.could_admit_a_claim().none()) return result;
+// Later waiters that could start at this moment: exactly those whose own decision would be to start, and those that would wait
+// for one of them. First those who have nobody before them, then those who may pass.
+std::vector<std::uint64_t> can_start_behind(Moment& moment, std::size_t i, bool may_pass_too) {
+  const Line& line = moment.line;
+  if (i + 1 >= line.size() || line.could_admit_a_claim().none()) return {};
   const std::vector<bool> held_up = line.held_up();
-  SlotSet nudged;                              // wanted by the first ones
-  unsigned more = 2;
-  for (std::size_t k = i + 1; k < line.size(); ++k) {
-    const Waiter& other = line[k];
-    if (other.stopped || (held_up[k] && !other.wants.time)) continue;
-    const bool competes = (other.wants.eligible & nudged).any();
-    if (competes && more == 0) continue;
-    const SlotSet free = line.open_to(other.wants);
-    if (free.count() < other.wants.count) continue;
-    if (held_up[k]) {
-      if (!schedule) schedule.emplace(line, line.size(), queue.slots.size(), now);
-      if (schedule->harmless(k, free, schedule->end_of(now, *other.wants.time)).count() < other.wants.count) continue;
-    }
-    result.push_back(other.number);
-    nudged |= other.wants.eligible;
-    more -= competes;
-  }
-  return result;
+  std::vector<std::size_t> those;
+  for (std::size_t k = i + 1; k < line.size(); ++k)
+    if (!line[k].stopped && !held_up[k] && line.can_start(k)) those.push_back(k);
+  if (may_pass_too)
+    for (const std::size_t k : who_may_pass(moment, i + 1)) those.push_back(k);
+  return first_of(line, those);
 }
 
-Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::optional<std::size_t> before,
-          std::optional<Schedule>& schedule, WallTime now) {
-  const std::size_t me = line.mine();
+// `yielded`: those who go first because they declared less. Who waits for them wakes only them: they are fewer at each step.
+Wait wait(Moment& moment, const SlotSet& free, std::optional<std::size_t> before, const std::vector<std::size_t>& yielded) {
+  const Line& line = moment.line;
+  const std::size_t me = line.mine(), slots = moment.queue.slots.size();
   const Wants& wants = line[me].wants;
   Wait result;
   result.watch = wants.eligible & line.claimed();
@@ -181,8 +154,13 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
     result.watch &= ~line[*before].wants.eligible;
     result.could_start_but_for_behind = !line.before(*before) && line.can_start(*before);
   }
-  result.follow = to_follow(line, me, before);
-  for_each(wants.eligible & ~free, queue.slots.size(), [&](unsigned s) {
+  if (!yielded.empty()) {
+    result.behind = line[yielded.front()].number;
+    result.could_start_but_for_behind = false;
+    for (const std::size_t i : yielded) result.yields_to.emplace_back(line[i].number, line[i].wants.uid);
+  }
+  result.follow = to_follow(line, me, yielded.empty() ? before : yielded.front());
+  for_each(wants.eligible & ~free, slots, [&](unsigned s) {
     const SlotState seen = line.state_for(wants, s);
     SlotState unused = seen;
     unused.usable = true;
@@ -194,10 +172,12 @@ Wait wait(const Line& line, const QueueView& queue, const SlotSet& free, std::op
     if (!line[i].passed_over && (line[i].wants.eligible & wants.eligible).any()) ++result.position;
 
   result.idle = idle_before(line, me);
-  result.nudge = can_start_behind(line, me, queue, schedule, now);
-  if (!schedule) schedule.emplace(line, me + 1, queue.slots.size(), now);
-  result.promise = schedule->start(me);
-  if (before && free.count() >= wants.count) result.would_fit = schedule->longest_harmless(me, free);
+  result.nudge = can_start_behind(moment, me, yielded.empty());
+  if (!yielded.empty())
+    for (const std::uint64_t number : first_of(line, yielded)) result.nudge.push_back(number);
+  if (!moment.schedule) moment.schedule.emplace(line, me + 1, slots, moment.now);
+  result.promise = moment.schedule->start(me);
+  if (before && free.count() >= wants.count && yielded.empty()) result.would_fit = moment.schedule->longest_harmless(me, free);
   return result;
 }
 
@@ -210,21 +190,24 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   const std::size_t me = line.mine();
   const SlotSet free = line.open_to(wants);
   const auto before = line.before(me);
-  std::optional<Schedule> schedule;            // made only when somebody must be promised something
+  Moment moment{queue, states, line, now};
+  std::vector<std::size_t> yielded;
   if (free.count() >= wants.count) {
     std::optional<Slots> slots;
     if (!before) {
       slots = pick(line, wants, free, choose);
     } else if (wants.time) {
-      schedule.emplace(line, line.size(), queue.slots.size(), now);
-      slots = backfill(line, me, free, *schedule, choose, now);
+      slots = backfill(line, me, free, moment.plan(), choose, now);
+      if (slots && queue.yields) yielded = yields_to(moment, *slots);
     }
-    if (slots) {
+    if (slots && yielded.empty()) {
       std::vector<std::uint64_t> nudge = must_watch(line, *slots);
+      for (const std::uint64_t number : may_pass_next(moment, *slots))
+        if (std::find(nudge.begin(), nudge.end(), number) == nudge.end()) nudge.push_back(number);
       return Take{*std::move(slots), std::move(nudge)};
     }
   }
-  return wait(line, queue, free, before, schedule, now);
+  return wait(moment, free, before, yielded);
 }
 
 std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {

@@ -10,6 +10,9 @@
 // that can be promised no start at all lets pass only what ends before it could be its turn: before the last promise made to
 // those it stands behind; if it stands behind nobody, nothing may use its slots.
 //
+// Of those that may start by backfill, who declared least goes first (passing.hpp): the others wait for it, and wake it, unless
+// there is room for both. That order decides who of them takes what is free, never whether a promise may move.
+//
 // A ticket that leaves N to others starts only while N of its eligible slots stay unclaimed beside those it takes. It is
 // promised no start and keeps nobody waiting, but at the moment when it may start, it goes before those behind it; what they
 // are promised allows for that.

@@ -206,6 +206,63 @@ TEST(Grace, WhoSaysHimselfThatHeStoodBeforeMeWhenIJoinedGoesBeforeMe) {
   EXPECT_LE(waiter.starts(), plan::Grace::patience + 2 * plan::Grace::latest) << "and has his time like others";
 }
 
+// One that may pass a wide one, and N behind it that declared less, and never start.
+Scene before_shorter(unsigned n) {
+  Scene scene = Scene("a.").ticket("01", 2).ticket("01", 1, minutes(9));
+  for (unsigned i = 0; i < n; ++i) scene.ticket("01", 1, minutes(1));
+  return scene;
+}
+
+TEST(Grace, AnyNumberOfThoseWhoDeclaredLessAndDoNotStartCostsOneGrace) {
+  for (const unsigned n : {1u, 2u, 20u, 300u}) {
+    Scene scene = before_shorter(n);
+    Waiter waiter{scene, 2};
+    const Millis took = waiter.starts();
+    EXPECT_GE(took, plan::Grace::patience) << n;
+    EXPECT_LE(took, (n == 1 ? plan::Grace::patience : plan::Grace::patience_behind) + plan::Grace::latest) << n;
+  }
+}
+
+// Whoever comes when the grace of the one before him is over has none of his own.
+TEST(Grace, ThoseWhoDeclaredLessAndComeOneAfterTheOtherCostOneGraceToo) {
+  Scene scene = before_shorter(1);
+  Waiter waiter{scene, 2};
+  const Millis took = waiter.starts([&](Millis) { ++scene.queue.tickets.back().number; });
+  EXPECT_LE(took, plan::Grace::patience + plan::Grace::latest);
+}
+
+TEST(Grace, PulsesOfRealClaimsDoNotStretchTheGraceOfThoseWhoDeclaredLess) {
+  Scene scene = before_shorter(1);
+  const auto free = scene.queue.slots, held = Scene("ah").queue.slots;
+  Waiter waiter{scene, 2};
+  unsigned looks = 0;
+  const Millis took = waiter.starts([&](Millis) { scene.queue.slots = ++looks % 2 == 1 ? held : free; });   // every other look
+  EXPECT_LE(took, 3 * plan::Grace::patience);
+}
+
+TEST(Grace, WhoIsWokenByOthersGivesThoseWhoDeclaredLessNoLessTime) {
+  Scene scene = before_shorter(1);
+  Waiter waiter{scene, 2};
+  waiter.look();
+  scene.queue.by_clock = false;
+  for (unsigned i = 0; i < 100; ++i) {
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
+    waiter.now += Millis{100};
+  }
+}
+
+TEST(Grace, AShorterOneBehindAFrozenOneHasTheTimeToPassItHimself) {
+  Scene scene = Scene("a.").ticket("01", 2).ticket("01", 1, minutes(9)).ticket("01", 1, minutes(5)).ticket("01", 1, minutes(1));
+  Waiter longer{scene, 2}, shorter{scene, 3};
+  for (;;) {
+    longer.now = shorter.now;
+    ASSERT_TRUE(std::holds_alternative<model::Wait>(longer.look())) << "the order of the honest is kept";
+    if (std::holds_alternative<model::Take>(shorter.look())) break;
+    shorter.now += Millis{500};
+  }
+  EXPECT_LE(shorter.now - SteadyTime{}, plan::Grace::patience + plan::Grace::latest);
+}
+
 TEST(Grace, AnIntervalInWhichISleptDoesNotCountAsTheirs) {
   Scene scene = behind_forged(1);
   Waiter waiter{scene, 2};

@@ -50,6 +50,41 @@ TEST(Lanes, TheNextIsStartedWhenTheWaitingOneHasItsClaim) {
   EXPECT_EQ(plan({job(1, 1, 9)}, {lane(0, 1, 1, true)}).start, Jobs{1});
 }
 
+// Submitted some seconds after the first one; declares so many.
+Job timed(model::JobId id, std::uint64_t request_class, long submitted, std::optional<long> declared, int priority = 0) {
+  Job made = job(id, request_class, 9, priority);
+  made.submitted = WallTime{} + Seconds{submitted};
+  if (declared) made.terms.time = Seconds{*declared};
+  return made;
+}
+
+Jobs in_order(std::vector<Job> jobs) {
+  std::vector<const Job*> order;
+  for (const Job& one : jobs) order.push_back(&one);
+  put_in_order(order);
+  Jobs ids;
+  for (const Job* one : order) ids.push_back(one->id);
+  return ids;
+}
+
+TEST(Lanes, OfEqualPriorityTheShorterOneGoesFirstAndStarvesNoLongOne) {
+  EXPECT_EQ(in_order({timed(1, 1, 0, 100), timed(2, 2, 5, 10)}), (Jobs{2, 1}));
+  EXPECT_EQ(in_order({timed(1, 1, 0, 100), timed(2, 2, 95, 10)}), (Jobs{1, 2})) << "it came too late for that";
+  EXPECT_EQ(in_order({timed(1, 1, 0, 10), timed(2, 2, 0, 10)}), (Jobs{1, 2}));
+  EXPECT_EQ(in_order({timed(1, 1, 0, {}), timed(2, 2, 5, 10)}), (Jobs{1, 2})) << "who declares nothing is passed by nobody";
+  EXPECT_EQ(in_order({timed(1, 1, 0, 100), timed(2, 1, 1, {}), timed(3, 2, 5, 10)}), (Jobs{1, 2, 3})) << "and passes nobody";
+  EXPECT_EQ(in_order({timed(1, 1, 0, 10), timed(2, 2, 5, 100, 1)}), (Jobs{2, 1})) << "a higher priority goes before";
+  EXPECT_EQ(in_order({timed(2, 1, 0, {}), timed(1, 1, 9, {})}), (Jobs{1, 2})) << "plain order where nothing is declared";
+}
+
+TEST(Lanes, TheShorterOneIsTheNextInLineAndTakesNobodysPlaceThere) {
+  const std::vector<Job> jobs{timed(1, 1, 0, 100), timed(2, 2, 5, 10)};
+  EXPECT_EQ(plan(jobs, {}).start, Jobs{2});
+  const LanePlan waits = plan(jobs, {lane(0, 1, 1, false)});
+  EXPECT_TRUE(waits.start.empty() && waits.give_way.empty()) << "the long one's place in the line is the older one";
+  EXPECT_EQ(plan(jobs, {lane(0, 1, 1, true)}).start, Jobs{2});
+}
+
 TEST(Lanes, NoMoreThanTasksAreLeft) {
   Job one = job(1, 0, 1, 0, 0);
   EXPECT_EQ(plan({one}, {lane(0, 1, 0, false, 0, 0)}).start, Jobs{});

@@ -39,6 +39,30 @@ TEST(Simulate, WhoeverFitsFirstBreaksWhatARuleCouldPromise) {
   EXPECT_EQ(played.late, 1u);
 }
 
+// Three GPUs: two are busy until 100, a job for two is the head, one for all three comes next, and a long narrow one last.
+TEST(Simulate, EasyBackfillKeepsOnlyWhatTheHeadIsPromised) {
+  const std::vector<PastJob> jobs{past_job(0, 100, 2, 100), past_job(1, 50, 2, 50), past_job(2, 10, 3, 10),
+                                  past_job(3, 200, 1, 200)};
+  const Played easy = play(jobs, 3, QueuePolicy::easy), fifo = play(jobs, 3, QueuePolicy::fifo);
+  EXPECT_EQ(easy.starts, (std::vector<Seconds>{Seconds{0}, Seconds{100}, Seconds{203}, Seconds{3}}));
+  EXPECT_EQ(easy.late, 1u);
+  EXPECT_EQ(later_than(easy, fifo), 1u);
+  const Played thole = play(jobs, 3, QueuePolicy::thole);
+  EXPECT_EQ(thole.starts, (std::vector<Seconds>{Seconds{0}, Seconds{100}, Seconds{150}, Seconds{160}}));
+  EXPECT_EQ(thole.late, 0u);
+  EXPECT_EQ(later_than(thole, fifo), 0u);
+  EXPECT_DOUBLE_EQ(total_wait(play(narrow_behind_wide({}), 2, QueuePolicy::easy)), 0 + 99 + 148) << "nothing declared";
+}
+
+TEST(Simulate, OfThoseWhoMayPassTheShortestGoesFirst) {
+  const std::vector<PastJob> jobs{past_job(0, 100, 1, 100), past_job(0, 10, 1, 10), past_job(1, 50, 2, 50),
+                                  past_job(2, 80, 1, 80), past_job(3, 30, 1, 30)};
+  EXPECT_EQ(play(jobs, 2, QueuePolicy::thole).starts,
+            (std::vector<Seconds>{Seconds{0}, Seconds{0}, Seconds{100}, Seconds{150}, Seconds{10}}));
+  EXPECT_EQ(play(jobs, 2, QueuePolicy::easy).starts,
+            (std::vector<Seconds>{Seconds{0}, Seconds{0}, Seconds{100}, Seconds{10}, Seconds{150}}));
+}
+
 TEST(Simulate, FiguresAreOfAllAndOfTheWide) {
   const Played played =
       play({past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 4), past_job(0, 10, 1)}, 4, QueuePolicy::fifo);
@@ -57,7 +81,7 @@ TEST(Simulate, NoJobsAndJobsOfNoLength) {
 }
 
 TEST(Simulate, PoliciesHaveNames) {
-  for (const QueuePolicy policy : {QueuePolicy::thole, QueuePolicy::fifo, QueuePolicy::first_fit})
+  for (const QueuePolicy policy : {QueuePolicy::thole, QueuePolicy::fifo, QueuePolicy::first_fit, QueuePolicy::easy})
     EXPECT_EQ(parse_queue_policy(to_string(policy)), policy);
   EXPECT_FALSE(parse_queue_policy("fair"));
 }

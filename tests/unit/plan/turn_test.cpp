@@ -137,6 +137,54 @@ TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
   });
 }
 
+TEST(Turn, OfThoseWhoMayPassWhoDeclaredLeastGoesFirst) {
+  // Behind one that wants all GPUs: what each of those behind it declares, in minutes.
+  const auto behind = [](std::string_view slots, const std::vector<long>& declared) {
+    Scene result(slots);
+    const std::string all = std::string("012").substr(0, slots.size());
+    result.ticket(all, static_cast<unsigned>(slots.size()));
+    for (const long time : declared) result.ticket(all, 1, minutes(time));
+    return result;
+  };
+  check_turns({
+      {"it wakes the shorter one", behind("a.", {9, 5}), 2, "wait behind 3 that declared less, place 2, follow 1, nudge 3"},
+      {"which starts", behind("a.", {9, 5}), 3, "take 1, nudge 1"},
+      {"the same is declared: who came first", behind("a.", {5, 5}), 2, "take 1, nudge 1"},
+      {"and the other waits for it", behind("a.", {5, 5}), 3, "wait behind 2 that declared less, place 3, nudge 2"},
+      {"both fit, and the shorter one is told", behind("a..", {9, 5}), 2, "take 1, nudge 1,3"},
+      {"of three only two do", behind("a..", {9, 5, 7}), 2,
+       "wait behind 3 that declared less, place 2, follow 1, nudge 3,4"},
+      {"the shorter one may not pass: it needs more than is free", behind("a.", {9}).ticket("01", 2, minutes(5)), 2,
+       "take 1, nudge 1"},
+      {"is frozen, and known to be", behind("a.", {9, 5}).stopped(), 2, "take 1, nudge 1"},
+      {"holds up nobody, for it leaves some to others",
+       scene("a..").ticket("012", 3).ticket("012", 2, minutes(9)).ticket("012", 1, minutes(5)).leaving(1), 2,
+       "take 12, nudge 1"},
+      {"wants others", scene("a..").ticket("012", 3).ticket("01", 1, minutes(9)).ticket("2", 1, minutes(5)), 2,
+       "take 1, nudge 1,3"},
+      {"whose turn it is waits for nobody who declared less",
+       scene("..").ticket("01", 2, minutes(9)).ticket("01", 1, minutes(5)), 1, "take 01"},
+  });
+}
+
+TEST(Turn, WhoHasWaitedLongEnoughYieldsToNobody) {
+  Scene impatient = scene("a.").ticket("01", 2).ticket("01", 1, minutes(9)).ticket("01", 1, minutes(5));
+  impatient.queue.yields = false;
+  EXPECT_EQ(text(decide_for(impatient, 2)), "take 1, nudge 1");
+}
+
+// It may pass an earlier one that may pass too: what they are promised stays.
+TEST(Turn, WhoGoesFirstMovesNoPromise) {
+  Scene before = scene("a..").ticket("012", 3, minutes(5)).ticket("012", 2, minutes(10)).ticket("012", 2, minutes(3));
+  const auto promised = plan::promises(before.queue, before.states, noon);
+  ASSERT_EQ(text(decide_for(before, 2)), "wait behind 3 that declared less, place 2, follow 1, nudge 3, promise 15m");
+  ASSERT_EQ(text(decide_for(before, 3)), "take 12, nudge 1");
+  before.queue.tickets.pop_back();
+  for (const unsigned s : {1u, 2u}) before.queue.slots[s].holders.push_back({1000, false, false, {}, noon + minutes(3)});
+  const auto after = plan::promises(before.queue, before.states, noon);
+  EXPECT_EQ(after, std::vector(promised.begin(), promised.begin() + 2));
+}
+
 TEST(Turn, EveryReleaseHasOneWhoListens) {
   check_turns({
       {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2,

@@ -67,6 +67,10 @@ TEST_F(Why, OneBehindHearsBehindWhomAndWhatTimeWouldDo) {
             "GPUs 1,2: free, but not your turn; no start can be promised; with --time 40m or less it would start now");
   wait.would_fit = Seconds{366LL * 86400};
   EXPECT_NE(explained(wait).find("with any --time it would start now"), std::string::npos);
+  wait.would_fit.reset();
+  wait.yields_to = {{7, 1001}};
+  const std::string says = "2nd in line, behind bert (2 GPUs, since 11:55), who may start now as you may, and declared less;";
+  EXPECT_EQ(explained(wait).substr(0, says.size()), says);
 }
 
 TEST_F(Why, SharersAndDoubtsAreNamed) {
