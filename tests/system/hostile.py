@@ -13,6 +13,7 @@ Words of a surrounding: `runtime` (users have an XDG_RUNTIME_DIR), `hidepid` (/p
 The kernel's list of locks is not the lab's but the machine's: tests that make it long stand in files that run alone
 ("# ctest: serial"), as test_hostile_crowds.py does.
 """
+import functools
 import json
 import os
 import pathlib
@@ -33,9 +34,8 @@ SITE_GROUP, SITE_GID = "gpuusers", 61100                     # alice's and bob's
 SURROUNDINGS = ["plain runtime", "hidepid", "container"]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# What programs need of /etc; the rest of it is the test's.
-OF_ETC = ("alternatives", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "machine-id",
-          "nsswitch.conf")
+# What programs need of /etc beside its alternatives; the rest of it is the test's.
+OF_ETC = ("hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "machine-id", "nsswitch.conf")
 
 MAKE_LAB = """
 mount -t tmpfs -o mode=0755,size=16m tmpfs /run
@@ -44,8 +44,11 @@ mkdir -m 1777 /run/lock; mkdir /run/user
 mkdir /run/kept; mount --bind "$1" /run/kept
 mount -t tmpfs -o mode=1777,size=64m tmpfs /var/tmp
 mkdir -p "$1"; mount --move /run/kept "$1"; rmdir /run/kept
-mount --bind "$1/etc" /etc
+if [ -d /etc/alternatives ]; then mount --bind /etc/alternatives "$1/etc/alternatives"; fi
+mount --rbind "$1/etc" /etc
 if [ "$2" = hidepid ]; then mount -t proc -o hidepid=2 proc /proc; fi
+shift 2
+for uid; do mkdir -m 0700 /run/user/$uid; chown $uid:$uid /run/user/$uid; done
 echo up; exec cat
 """
 
@@ -91,38 +94,41 @@ def missing(words=()):
     return ""
 
 
+@functools.cache
+def what_is_tested():
+    """A folder that every user may read, as a build folder need not be, made once for all labs of a run."""
+    folder = tempfile.TemporaryDirectory(prefix="thole-tested-", dir="/var/tmp")
+    library = BUILD / "libthole.so.0"
+    for file in (pathlib.Path(THOLE), BUILD / "fake/full/libnvidia-ml.so.1", *([library] if library.exists() else [])):
+        shutil.copy(file, folder.name)
+    shutil.copytree(SOURCE / "python", f"{folder.name}/python", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    subprocess.run(["chmod", "-R", "a+rX", folder.name], check=True)
+    return folder
+
+
 class Lab:
     def __init__(self, folder, surrounding="plain", gpus=4):
         self.words = set(surrounding.split())
         assert self.words <= {"plain", "runtime", "hidepid", "container"}, surrounding
         self.folder = pathlib.Path(folder)   # outside /tmp and /run, where it stays visible
         self.driver = Driver(self.folder, gpus)
+        self._open_driver()
         self.program = str(self.folder / "thole")
-        self._copy_what_is_tested()
+        subprocess.run(["cp", "-Rl", f"{what_is_tested().name}/.", self.folder], check=True)   # links: nobody writes to them
         self._make_etc()
         self._container = None
         self.keeper = Started(["unshare", "-m", "--propagation", "private", "sh", "-ec", MAKE_LAB, "sh", str(self.folder),
-                               "hidepid" if "hidepid" in self.words else ""])
+                               "hidepid" if "hidepid" in self.words else "", *map(str, USERS.values())])
         assert self.keeper.line() == "up", self.keeper.process.stderr.read().decode()
-        for uid in USERS.values():
-            self.run("root", "sh", "-ec", f"mkdir -p -m 0700 /run/user/{uid}; chown {uid}:{uid} /run/user/{uid}", check=True)
 
-    def _copy_what_is_tested(self):
-        """A build folder may be closed to other users."""
-        shutil.copy(THOLE, self.program)
-        shutil.copy(BUILD / "fake/full/libnvidia-ml.so.1", self.folder)
-        library = BUILD / "libthole.so.0"
-        if library.exists():
-            shutil.copy(library, self.folder)
-        shutil.copytree(SOURCE / "python", self.folder / "python", ignore=shutil.ignore_patterns("__pycache__", "_lib"))
-        subprocess.run(["chmod", "-R", "a+rX", self.folder], check=True)
+    def _open_driver(self):
+        subprocess.run(["chmod", "-R", "a+rX", self.driver.root, self.driver.conf], check=True)
 
     def _make_etc(self):
         etc = self.folder / "etc"
         etc.mkdir(mode=0o755)
-        for name in OF_ETC:
-            if os.path.lexists(f"/etc/{name}"):
-                subprocess.run(["cp", "-a", f"/etc/{name}", etc], check=True)
+        (etc / "alternatives").mkdir()
+        subprocess.run(["cp", "-a", *(f"/etc/{name}" for name in OF_ETC if os.path.lexists(f"/etc/{name}")), etc], check=True)
         passwd, group = ["root:x:0:0:root:/:/bin/sh", "nobody:x:65534:65534::/:/bin/sh"], ["root:x:0:", "nogroup:x:65534:"]
         for user, uid in USERS.items():
             if uid:
@@ -230,7 +236,7 @@ class Lab:
     def set_gpus(self, gpus):
         """The machine has so many GPUs from now on."""
         self.driver.set_gpus(gpus)
-        subprocess.run(["chmod", "-R", "a+rX", self.driver.root, self.driver.conf], check=True)
+        self._open_driver()
 
 
 def end(started, status=0):

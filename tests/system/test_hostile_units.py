@@ -219,6 +219,8 @@ def test_locks_that_come_and_go_hide_no_hidden_holder(lab):
     assert claims_one(lab, "bob", "--on", "2").returncode in (69, 75)
     for churn in churns:
         churn.kill(9)
+    for churn in churns:
+        churn.wait()   # its locks come and go until it has ended
     end(alice)
     assert "4 GPUs" in lab.init().stdout
 
