@@ -1,5 +1,4 @@
-// A small generator of our own, so that a seed means the same everywhere, and an event the same while RapidCheck shrinks a
-// list.
+// A small generator of our own: a seed means the same everywhere, and an event the same while RapidCheck shrinks a list.
 #pragma once
 
 #include <cstdint>
