@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   }
   spec.argv.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   thole::app::LifeEvents events;
-  events.left_behind = [](const std::vector<std::string>& rest) {
+  events.left_behind = [](const std::vector<std::string>& rest, bool) {
     for (const auto& process : rest) std::fprintf(stderr, "left behind: %s\n", process.c_str());
   };
   try {

@@ -142,7 +142,7 @@ std::vector<std::uint64_t> may_pass_next(Moment& moment, const Slots& slots) {
   const SlotSet taken = mine.shared ? SlotSet() : set_of(slots);
   bool any = false;                            // usually not: then nothing is thought through
   for (std::size_t i = 0; i < line.size() && !any; ++i)
-    any = i != line.mine() && !line[i].stopped && line[i].wants.time && 
+    any = i != line.mine() && !line[i].stopped && line[i].wants.time &&
           (line.open_to(line[i].wants) & ~taken).count() >= line[i].wants.count;
   if (!any) return {};
   Supposed after(moment);
