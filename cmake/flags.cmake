@@ -35,7 +35,7 @@ else()
 endif()
 
 function(thole_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${THOLE_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${THOLE_UNITY} UNITY_BUILD_BATCH_SIZE 30)
   if(THOLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")   # GCC takes included sources for headers
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()

@@ -50,7 +50,7 @@ KeptClaim claim_named(RunPorts& ports, const std::string& word) {
                     word);
 }
 
-[[noreturn]] void has_ended(const std::string& id) {
+[[noreturn]] void no_longer_held(const std::string& id) {
   throw Error(ErrorCode::unavailable, "the claim to run in has ended").about(id);
 }
 
@@ -63,12 +63,12 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
         .hint("without -g and the like a command has the whole of it");
   const plan::Environment inside{{"THOLE_CLAIM", kept.id}};
   const std::optional<OuterClaim> around = outer_claim(ports.site.store, inside);
-  if (!around || around->id != kept.id) has_ended(kept.id);
+  if (!around || around->id != kept.id) no_longer_held(kept.id);
   const Site& here = ports.site;
   Site site{here.observer, here.store,     here.clock,    inside,   here.policy,
             here.uid,      here.user_name, here.patience, here.lend,  here.shell, "--in " + printable(wanted.in, 60)};
   Acquired part = acquire(site, wanted.request, options);
-  if (!part.reused && wanted.request.gpus > 0 && !part.inner_store) has_ended(kept.id);   // while we waited
+  if (!part.reused && wanted.request.gpus > 0 && !part.inner_store) no_longer_held(kept.id);   // while we waited
   return part;
 }
 

@@ -35,7 +35,7 @@ std::string words(const Do& act) {
   return text;
 }
 
-struct Played {
+struct PlayedEnding {
   Manner manner;
   Life life = born(manner, SteadyTime{});
   std::string operator()(Millis at, const Event& event) { return words(after(life, manner, event, SteadyTime{} + at)); }
@@ -47,14 +47,14 @@ struct Played {
 
 constexpr Looked nothing{Left::nothing}, something{Left::something}, unsure{Left::unsure}, unseen{Left::unseen};
 
-Played settling(Leaves leaves, std::optional<Millis> limit = {}) {
-  Played play{{limit, 1s, leaves}};
+PlayedEnding settling(Leaves leaves, std::optional<Millis> limit = {}) {
+  PlayedEnding play{{limit, 1s, leaves}};
   EXPECT_EQ(play(0s, Ended{}), leaves == Leaves::kill ? "KILL all look" : "look");
   return play;
 }
 
-Played lingering(std::optional<Millis> limit = {}) {
-  Played play = settling(Leaves::linger, limit);
+PlayedEnding lingering(std::optional<Millis> limit = {}) {
+  PlayedEnding play = settling(Leaves::linger, limit);
   EXPECT_EQ(play(0s, something), "");
   EXPECT_EQ(play(200ms, Passed{}), "look");
   EXPECT_EQ(play(200ms, something), "name");
@@ -63,14 +63,14 @@ Played lingering(std::optional<Millis> limit = {}) {
 }
 
 TEST(Ending, WhoEndsAloneIsOverAtOnce) {
-  Played play{{}};
+  PlayedEnding play{{}};
   EXPECT_EQ(play(1s, Ended{true}), "");
   EXPECT_EQ(play.life.phase, Phase::over);
   EXPECT_EQ(play.deadline(), std::nullopt);
 }
 
 TEST(Ending, TheLadderIsInterruptTerminateKillEachAfterThePatience) {
-  Played play{{3s, 1s}};
+  PlayedEnding play{{3s, 1s}};
   EXPECT_EQ(play.deadline(), 3s);
   EXPECT_EQ(play(2999ms, Passed{}), "");
   EXPECT_EQ(play(3s, Passed{}), "INT group");
@@ -85,7 +85,7 @@ TEST(Ending, TheLadderIsInterruptTerminateKillEachAfterThePatience) {
 }
 
 TEST(Ending, AskedItBeginsWithTheRungThatWasAskedForAndKeepsTheFirstReason) {
-  Played play{{3s, 1s}};
+  PlayedEnding play{{3s, 1s}};
   EXPECT_EQ(play(1s, Asked{Why::cancelled}), "INT group");
   EXPECT_EQ(play(1500ms, Asked{Why::released}), "") << "asking again changes nothing";
   EXPECT_EQ(play(1500ms, Asked{Why::interrupted, Rung::terminate}), "TERM all");
@@ -95,20 +95,20 @@ TEST(Ending, AskedItBeginsWithTheRungThatWasAskedForAndKeepsTheFirstReason) {
 }
 
 TEST(Ending, WhoIsAskedHasNoLimitAnyMore) {
-  Played play{{3s, 1s}};
+  PlayedEnding play{{3s, 1s}};
   EXPECT_EQ(play(2500ms, Asked{Why::cancelled}), "INT group");
   EXPECT_EQ(play.deadline(), 3500ms);
 }
 
 TEST(Ending, TheLimitThatCameFirstIsTheReason) {
-  Played play{{3s, 1s}};
+  PlayedEnding play{{3s, 1s}};
   EXPECT_EQ(play(3s, Passed{}), "INT group");
   EXPECT_EQ(play(3100ms, Asked{Why::interrupted, Rung::terminate}), "TERM all");
   EXPECT_EQ(play.life.why, Why::time_limit);
 }
 
 TEST(Ending, WhatIsLeftBehindIsNamedAndGetsTermThenKill) {
-  Played play = settling(Leaves::end);
+  PlayedEnding play = settling(Leaves::end);
   EXPECT_EQ(play(10ms, something), "") << "helpers end with it";
   EXPECT_EQ(play(200ms, Passed{}), "look");
   EXPECT_EQ(play(200ms, something), "name TERM all");
@@ -123,14 +123,14 @@ TEST(Ending, WhatIsLeftBehindIsNamedAndGetsTermThenKill) {
 }
 
 TEST(Ending, WhatEndsInTheFirstMomentIsNotNamed) {
-  Played play = settling(Leaves::end);
+  PlayedEnding play = settling(Leaves::end);
   EXPECT_EQ(play(50ms, Stirred{}), "look");
   EXPECT_EQ(play(50ms, nothing), "");
   EXPECT_EQ(play.life.phase, Phase::over);
 }
 
 TEST(Ending, WhatKillDoesNotEndIsGivenUp) {
-  Played play = settling(Leaves::end);
+  PlayedEnding play = settling(Leaves::end);
   (void)play(200ms, something);
   EXPECT_EQ(play(1200ms, Passed{}), "KILL all look");
   EXPECT_EQ(play(3199ms, something), "");
@@ -141,14 +141,14 @@ TEST(Ending, WhatKillDoesNotEndIsGivenUp) {
 }
 
 TEST(Ending, WhatCannotBeSeenIsNamedAndGivenUp) {
-  Played play = settling(Leaves::end);
+  PlayedEnding play = settling(Leaves::end);
   EXPECT_EQ(play(200ms, unseen), "name");
   EXPECT_EQ(play.life.phase, Phase::over);
   EXPECT_TRUE(play.life.survived);
 }
 
 TEST(Ending, WhatCannotBeSeenLingersAsWell) {
-  Played play = settling(Leaves::linger);
+  PlayedEnding play = settling(Leaves::linger);
   EXPECT_EQ(play(200ms, unseen), "name");
   EXPECT_EQ(play.life.phase, Phase::lingering);
   EXPECT_EQ(play(9s, Asked{Why::released}), "TERM all");
@@ -158,7 +158,7 @@ TEST(Ending, WhatCannotBeSeenLingersAsWell) {
 }
 
 TEST(Ending, ALadderThatReachedKillGoesOnThere) {
-  Played play{{3s, 1s}};
+  PlayedEnding play{{3s, 1s}};
   (void)play(3s, Passed{});
   (void)play(4s, Passed{});
   EXPECT_EQ(play(5s, Passed{}), "KILL all");
@@ -167,14 +167,14 @@ TEST(Ending, ALadderThatReachedKillGoesOnThere) {
 }
 
 TEST(Ending, WhoIsToBeKilledWithItGetsKillAtOnce) {
-  Played play = settling(Leaves::kill);
+  PlayedEnding play = settling(Leaves::kill);
   EXPECT_EQ(play(0s, nothing), "");
   EXPECT_EQ(play.life.phase, Phase::over);
 }
 
 TEST(Ending, WithAllOthersACommandThatKillDoesNotEndIsGivenUp) {
   for (const Why why : {Why::halted, Why::interrupted}) {
-    Played play{{{}, 10s}};
+    PlayedEnding play{{{}, 10s}};
     EXPECT_EQ(play(0s, Asked{why, Rung::terminate}), "TERM all");
     EXPECT_EQ(play(1s, Asked{why, Rung::terminate}), "") << "its time runs";
     EXPECT_EQ(play(10s, Passed{}), "KILL all");
@@ -186,7 +186,7 @@ TEST(Ending, WithAllOthersACommandThatKillDoesNotEndIsGivenUp) {
 }
 
 TEST(Ending, WhoWasKilledForItsLimitIsGivenUpWhenAllAreToEnd) {
-  Played play{{1s, 10s}};
+  PlayedEnding play{{1s, 10s}};
   (void)play(1s, Passed{});
   (void)play(11s, Passed{});
   EXPECT_EQ(play(21s, Passed{}), "KILL all");
@@ -198,7 +198,7 @@ TEST(Ending, WhoWasKilledForItsLimitIsGivenUpWhenAllAreToEnd) {
 }
 
 TEST(Ending, WhoHurriesKillsAtOnceAndWaitsNoLongerForASecondHurry) {
-  Played play{{{}, 10s}};
+  PlayedEnding play{{{}, 10s}};
   (void)play(0s, Asked{Why::interrupted, Rung::terminate});
   EXPECT_EQ(play(1s, Hurried{}), "KILL all");
   EXPECT_EQ(play(6s, Hurried{}), "KILL all");
@@ -207,7 +207,7 @@ TEST(Ending, WhoHurriesKillsAtOnceAndWaitsNoLongerForASecondHurry) {
 }
 
 TEST(Ending, WhatIsLeftBehindIsNamedWhateverTheHurry) {
-  Played play = settling(Leaves::end);
+  PlayedEnding play = settling(Leaves::end);
   EXPECT_EQ(play(10ms, Hurried{}), "") << "nobody has asked for its end before";
   EXPECT_EQ(play(20ms, Asked{Why::interrupted, Rung::terminate}), "") << "it has its moment";
   EXPECT_EQ(play(30ms, Hurried{}), "");
@@ -215,7 +215,7 @@ TEST(Ending, WhatIsLeftBehindIsNamedWhateverTheHurry) {
 }
 
 TEST(Ending, LingeringIsWaitedForAsLongAsItLives) {
-  Played play = lingering();
+  PlayedEnding play = lingering();
   EXPECT_EQ(play.deadline(), std::nullopt);
   EXPECT_EQ(play(1h, Stirred{}), "look");
   EXPECT_EQ(play(1h, nothing), "");
@@ -226,24 +226,24 @@ TEST(Ending, LingeringObeys) {
   EXPECT_EQ(lingering()(9s, Asked{Why::cancelled}), "TERM all");
   EXPECT_EQ(lingering()(9s, Asked{Why::released}), "TERM all");
   EXPECT_EQ(lingering()(9s, Hurried{}), "TERM all");
-  Played limited = lingering(5s);
+  PlayedEnding limited = lingering(5s);
   EXPECT_EQ(limited.deadline(), 5s);
   EXPECT_EQ(limited(5s, Passed{}), "TERM all");
   EXPECT_EQ(limited.life.why, Why::time_limit);
-  Played longer = lingering(5s);
+  PlayedEnding longer = lingering(5s);
   EXPECT_EQ(longer(1s, Extended{SteadyTime{} + 50s}), "");
   EXPECT_EQ(longer(5s, Passed{}), "");
   EXPECT_EQ(longer(50s, Passed{}), "TERM all");
 }
 
 TEST(Ending, AskedWhileSettlingNothingLingers) {
-  Played play = settling(Leaves::linger);
+  PlayedEnding play = settling(Leaves::linger);
   EXPECT_EQ(play(100ms, Asked{Why::released}), "");
   EXPECT_EQ(play(200ms, something), "name TERM all");
 }
 
 TEST(Ending, APausedCommandIsStoppedUntilAllOfItStands) {
-  Played play{{4s, 1s}};
+  PlayedEnding play{{4s, 1s}};
   EXPECT_EQ(play(1s, Paused{true}), "STOP all look");
   EXPECT_EQ(play(1s, Looked{Left::something, false}), "");
   EXPECT_EQ(play.deadline(), 1001ms);
@@ -259,12 +259,12 @@ TEST(Ending, APausedCommandIsStoppedUntilAllOfItStands) {
 }
 
 TEST(Ending, WhoIsPausedCanBeAskedAndExtended) {
-  Played asked{{4s, 1s}};
+  PlayedEnding asked{{4s, 1s}};
   (void)asked(1s, Paused{true});
   EXPECT_EQ(asked(2s, Asked{Why::cancelled}), "INT group CONT all") << "what the pause has stopped and INT does not reach";
   EXPECT_FALSE(asked.life.paused);
   EXPECT_EQ(asked(2s, Paused{true}), "") << "who is ending is not paused any more";
-  Played extended{{4s, 1s}};
+  PlayedEnding extended{{4s, 1s}};
   (void)extended(1s, Paused{true});
   EXPECT_EQ(extended(2s, Extended{SteadyTime{} + 9s}), "");
   EXPECT_EQ(extended(20s, Paused{false}), "CONT all");
@@ -272,7 +272,7 @@ TEST(Ending, WhoIsPausedCanBeAskedAndExtended) {
 }
 
 TEST(Ending, WhatAPausedCommandLeavesBehindIsContinued) {
-  Played play{{4s, 1s, Leaves::linger}};
+  PlayedEnding play{{4s, 1s, Leaves::linger}};
   (void)play(1s, Paused{true});
   (void)play(1s, Looked{Left::something, true});
   EXPECT_EQ(play(60s, Ended{}), "CONT all look");
@@ -310,7 +310,7 @@ TEST(Ending, WhoIsHurriedBeforeItLingersDoesNot) {
 }
 
 TEST(Ending, WhileWeStandStillNoTimePasses) {
-  Played play{{2s, 1s}};
+  PlayedEnding play{{2s, 1s}};
   EXPECT_EQ(play(6s, Slept{5s}), "");
   EXPECT_EQ(play(6s, Passed{}), "");
   EXPECT_EQ(play(7s, Passed{}), "INT group");
@@ -320,7 +320,7 @@ TEST(Ending, WhileWeStandStillNoTimePasses) {
 }
 
 TEST(Ending, NorOfThePatienceWithWhatKillLeaves) {
-  Played play = settling(Leaves::kill);
+  PlayedEnding play = settling(Leaves::kill);
   EXPECT_EQ(play(5s, Slept{5s}), "");
   EXPECT_EQ(play(6999ms, something), "");
   EXPECT_EQ(play.life.phase, Phase::ending);
@@ -329,7 +329,7 @@ TEST(Ending, NorOfThePatienceWithWhatKillLeaves) {
 }
 
 TEST(Ending, WhoIsEndingIsNotExtended) {
-  Played play{{2s, 1s}};
+  PlayedEnding play{{2s, 1s}};
   (void)play(2s, Passed{});
   EXPECT_EQ(play(2s, Extended{SteadyTime{} + 99s}), "");
   EXPECT_EQ(play(3s, Passed{}), "TERM all");
