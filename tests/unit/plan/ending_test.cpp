@@ -281,7 +281,7 @@ TEST(Ending, WhatAPausedCommandLeavesBehindIsContinued) {
 }
 
 TEST(Ending, WhatLingersCanBePausedAndItsLimitStandsStill) {
-  Played play = lingering(5s);
+  PlayedEnding play = lingering(5s);
   EXPECT_EQ(play(2s, Paused{true}), "STOP all look");
   EXPECT_EQ(play(2s, Looked{Left::something, true}), "");
   EXPECT_EQ(play.deadline(), std::nullopt);
@@ -291,19 +291,19 @@ TEST(Ending, WhatLingersCanBePausedAndItsLimitStandsStill) {
   EXPECT_EQ(play.deadline(), 63s);
   (void)play(61s, Paused{true});
   EXPECT_EQ(play(62s, Asked{Why::cancelled}), "TERM all") << "which brings CONT with it";
-  Played early = settling(Leaves::linger, 5s);
+  PlayedEnding early = settling(Leaves::linger, 5s);
   EXPECT_EQ(early(100ms, Paused{true}), "") << "it is not known yet who lingers";
   EXPECT_EQ(early(200ms, Passed{}), "look");
   EXPECT_EQ(early(200ms, something), "name STOP all look");
   EXPECT_EQ(early.life.phase, Phase::lingering);
-  Played gone = lingering();
+  PlayedEnding gone = lingering();
   (void)gone(2s, Paused{true});
   EXPECT_EQ(gone(3s, nothing), "");
   EXPECT_EQ(gone.life.phase, Phase::over);
 }
 
 TEST(Ending, WhoIsHurriedBeforeItLingersDoesNot) {
-  Played play = settling(Leaves::linger);
+  PlayedEnding play = settling(Leaves::linger);
   EXPECT_EQ(play(100ms, Hurried{}), "");
   EXPECT_EQ(play(200ms, Passed{}), "look");
   EXPECT_EQ(play(200ms, something), "name TERM all");
