@@ -397,6 +397,7 @@ class Crew:
             worker.stop(self._room)
         self._fail_all(self.broken)
         self._signal_all(signal.SIGTERM)
+        self._signal_all(signal.SIGCONT)  # a stopped one must run to hear it
         self._kill_at = time.monotonic() + patience
 
     # ---- Work ----

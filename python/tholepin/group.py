@@ -442,6 +442,8 @@ class _Watch:
         self._next_step = None
         if number is not None:
             self._signal_all(number)
+            if number != signal.SIGKILL:
+                self._signal_all(signal.SIGCONT)  # a stopped one must run to hear it
             self._next_step = time.monotonic() + self._step_patience
 
     def _signal_all(self, number: int) -> None:

@@ -256,6 +256,17 @@ def test_stop_interrupts_then_terminates_then_kills():
     assert time.monotonic() - started < LONG
 
 
+def test_stop_reaches_a_stopped_child_that_listens():
+    listens = ["-c", "trap 'exit 7' INT; echo up; kill -STOP $$; while :; do :; done"]
+    with group_of(ProcessTemplate("sh", listens, stdout=-1)) as group:
+        group.start()
+        [pipe] = [pipes[1] for pipes in group.pipes().values()]
+        assert pipe.readline() == b"up\n"
+        group.stop(patience=LONG)
+        assert statuses(group) == [7]
+        pipe.close()
+
+
 def test_a_forked_child_leaves_the_block_of_a_group_that_it_does_not_run():
     with ProcessGroup(policy=Policy(gpu_affinity=[0])) as group:
         group.add_process(1, ProcessTemplate("sleep", ["1000"]))
