@@ -61,7 +61,7 @@ def test_a_strangers_process_keeps_no_dead_job_running(lab):
     queue = Queue(lab)
     os.kill(queue.lane, signal.SIGKILL)
     os.kill(queue.task, signal.SIGKILL)
-    eventually(lambda: queue.is_in("lost"), "the job is told as lost though mallory's process goes on")
+    eventually(lambda: queue.is_in("failed"), "the job is told as ended though mallory's process goes on")
     queue.close()
 
 

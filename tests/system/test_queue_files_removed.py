@@ -143,5 +143,5 @@ def test_a_task_does_not_wait_for_one_of_a_queue_that_had_the_same_directory(que
     new = eventually(lambda: [pid for pid in queue.commands() if pid not in old and name_of(pid) == "sleep"], "it runs")
     queue.kill([*queue.lanes(), *new])
     queue.until_ended(job)
-    assert queue.states(job) == {"lost": 1} and all(name_of(pid) == "cat" for pid in old)
+    assert queue.states(job) == {"failed": 1} and all(name_of(pid) == "cat" for pid in old)
     queue.kill(old)

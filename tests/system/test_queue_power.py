@@ -128,7 +128,7 @@ def queue(tmp_path):
 def goes_on(queue, job, tasks):
     """After the cut all of the job ends, and the tasks that had begun by then did not begin again."""
     eventually(lambda: sum(queue.states(job).get(state, 0) for state in ("done", "failed", "lost")) == tasks,
-               lambda: f"all ends: {queue.states(job)}\n{queue.runner_log()}", 240)
+               lambda: f"all ends: {queue.states(job)}\n{queue.runner_log()}\n{queue.who_lives()}", 240)
 
 
 def assert_none_again(queue, before, job):
