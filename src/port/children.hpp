@@ -8,6 +8,7 @@
 #include <span>
 
 #include "model/command.hpp"
+#include "model/lane_record.hpp"
 
 namespace thole::port {
 
@@ -20,6 +21,10 @@ class Children {
     std::optional<model::HowEnded> ended;               // it has its number until it is buried
   };
   virtual Child look(pid_t pid) = 0;
+
+  // The same of what a dead lane has noted as a command of its task: another's who has its number by now is none of ours. Where
+  // the lane has not come to noting who it is, it is what has this number and is no lane.
+  virtual Child look_at_command(pid_t pid, const model::ProcessIdentity& noted) = 0;
 
   virtual void bury(pid_t pid) = 0;              // does nothing to what lives, or is no child of ours
 

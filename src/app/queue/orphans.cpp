@@ -125,7 +125,7 @@ std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
 }
 
 std::optional<model::HowEnded> Orphans::command_end(const Orphan& orphan) const {
-  return orphan.is_copy ? std::nullopt : ports_.children.look(orphan.run.command).ended;
+  return ports_.children.look_at_command(its_command(orphan), orphan.run.identity).ended;
 }
 
 // What a command has left is ended, as its lane would: from TERM on, after a moment for what ends with it.
@@ -386,7 +386,8 @@ void Orphans::look_after() {
       unstored = std::current_exception();       // it is told later; the others are no worse for it
       continue;
     }
-    ports_.children.bury(orphan.run.command);
+    if (ports_.children.look_at_command(its_command(orphan), orphan.run.identity).ended)
+      ports_.children.bury(orphan.run.command);
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   note_again();

@@ -85,6 +85,7 @@ class Orphans {
     Trouble trouble{};
   };
 
+  static pid_t its_command(const Orphan& orphan) { return orphan.is_copy ? 0 : orphan.run.command; }
   static const model::LaneRecord* seen(const Orphan& orphan) { return orphan.record ? orphan.record->get() : nullptr; }
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);

@@ -1,5 +1,7 @@
 #include "host/queue/runners_children.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/tree.hpp"
+#include "host/queue/task_processes.hpp"
 
 namespace thole::host {
 
@@ -15,6 +18,13 @@ port::Children::Child RunnersChildren::look(pid_t pid) {
   const auto end = ended_child(P_PID, pid);
   if (end) return {true, end->how};
   return {errno != ECHILD, std::nullopt};
+}
+
+port::Children::Child RunnersChildren::look_at_command(pid_t pid, const model::ProcessIdentity& noted) {
+  const auto seen = pid > 0 ? read_process(pid) : std::nullopt;
+  if (!seen || seen->parent != ::getpid()) return {};
+  const bool same = noted.start_ticks != 0 ? began_at(*seen, noted.start_ticks) : seen->name != lane_process_name;
+  return same ? look(pid) : Child{};
 }
 
 void RunnersChildren::bury(pid_t pid) {

@@ -10,6 +10,7 @@ namespace thole::host {
 class RunnersChildren : public port::Children {
  public:
   Child look(pid_t pid) override;
+  Child look_at_command(pid_t pid, const model::ProcessIdentity& noted) override;
   void bury(pid_t pid) override;
   void bury_others(std::span<const pid_t> asked_for) override;
 

@@ -33,12 +33,6 @@ std::uint64_t number_of(const Fd& process) {
   return ::fstat(process.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
 }
 
-// A time namespace whose clock is ahead by a part of a tick is told some starts a tick later.
-bool began_at(const ProcessStat& process, std::uint64_t ticks) {
-  const std::uint64_t start = start_for_all(process);
-  return start + 1 >= ticks && start <= ticks + 1;
-}
-
 // The command where it lives. One that /proc hides from us, on an older kernel, is told by its process group alone: it was made
 // the leader of one. Where its lane has noted neither who it is nor in which pid namespace (an earlier build), that number may
 // be anybody's who leads a group: such a one may be of it, and is not signalled.
@@ -93,6 +87,11 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
 }
 
 }  // namespace
+
+bool began_at(const ProcessStat& process, std::uint64_t ticks) {
+  const std::uint64_t start = start_for_all(process);
+  return start + 1 >= ticks && start <= ticks + 1;
+}
 
 void refuse_unlooked(int why) {
   if (is_want(why))

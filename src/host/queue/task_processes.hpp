@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "host/process/tree.hpp"
 #include "model/lane_record.hpp"
 #include "port/lanes.hpp"
 
@@ -28,6 +29,9 @@ void refuse_unlooked(int why);
 
 // Throws port::Unseen where what lives of the run would not be seen from here.
 void refuse_elsewhere(const port::RunTrace& run);
+
+// A time namespace whose clock is ahead by a part of a tick is told some starts a tick later.
+bool began_at(const ProcessStat& process, std::uint64_t ticks);
 
 // Of a child of ours. A /proc of another pid namespace has another process under its number.
 model::ProcessIdentity identity_of(pid_t pid);
