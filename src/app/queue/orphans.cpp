@@ -92,6 +92,7 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
 // What remains of it, when nothing of it lives any more.
 std::optional<Remains> Orphans::look_at(Orphan& orphan) {
   if (!orphan.looked_at) return first_look_at(orphan);
+  if (orphan.run.command <= 0) trace(orphan);    // on its way to execve it has noted its number since
   if (any_ended(orphan.processes)) find_living(orphan);
   if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
   if (lives(orphan)) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -104,6 +105,21 @@ TEST_F(OrphansTest, TheKernelTellsHowTheCommandOfADeadLaneHasEnded) {
   EXPECT_EQ(count(task.job, model::TaskState::failed), 1u);
   EXPECT_EQ(store->task(task.job, task.index)->exit_code, 7);
   EXPECT_EQ(children.buried, std::vector<pid_t>{4711}) << "when its end was stored";
+}
+
+TEST_F(OrphansTest, WhoNotesItsNumberAfterItsLaneHasDiedIsKnownByThat) {
+  const model::Task task = one_left_running(job(), model::TaskPhase::taken);
+  std::array<int, 2> lock{};
+  ASSERT_EQ(::pipe(lock.data()), 0);
+  const Fd held(lock[1]);
+  lanes.on_look = [&] { return Fd(lock[0]); };   // its child, on its way to execve, has it
+  settle(task);
+  ASSERT_TRUE(orphans->contains(task));
+  record.places[0].pid = 4711;
+  record.places[0].phase.store(model::TaskPhase::reached);
+  lanes.begin(task);
+  orphans->look_after();
+  EXPECT_EQ(orphans->commands(), std::vector<pid_t>{4711});
 }
 
 TEST_F(OrphansTest, OneThatMayHaveBeenTakenDownWithEverythingIsNotSaidToHaveFailedAtOnce) {
