@@ -6,6 +6,7 @@ on a real file system: ext4 on a loop device, whose backing file is copied while
 The next boot is this one: what is left on the disk is made to be of another. A disk that is taken down by an error, checked and
 mounted again needs no boot for that; that is tried as root wherever there are loop devices.
 """
+# ctest: serial
 # ctest: timeout 900
 import collections
 import fcntl
