@@ -86,9 +86,9 @@ inline constexpr unsigned lane_places = 64;
 // No lane's numbers. What may have begun under another boot, as far as the queue's file says, and when that is not sure either.
 inline constexpr std::uint64_t lane_of_another_boot = 0xffffffff, lane_of_untold = 0xfffffffe;
 
-// How far the end of a task is whose lane is dead. Runners end, too: the next one goes on where this one was. It names its run
-// itself, since a lane of an earlier build leaves it as it is: also by the mark and the start, since the first job of another
-// queue's file in the same directory has the same number.
+// How far the end of a task is: its lane may be killed, and runners end, too. Who comes next goes on where that one was. It
+// names its run itself, since a lane of an earlier build leaves it as it is: also by the mark and the start, since the first
+// job of another queue's file in the same directory has the same number.
 struct EndingOfOrphan {
   std::uint64_t job, task;
   std::uint32_t runs;
@@ -111,7 +111,7 @@ struct LaneRecord {
   std::array<LanePlace, lane_places> places;
   // Behind all that earlier builds know: their records end here, or after the next, and are made longer with 0.
   std::array<ProcessIdentity, lane_places> commands;   // of these places
-  std::array<EndingOfOrphan, lane_places> endings;     // by the runner
+  std::array<EndingOfOrphan, lane_places> endings;     // by the lane, and then the runner
   std::uint64_t pid_namespace;               // of the lane, by the kernel's number of it; 0: not known
   // Whose these are: a lane of an earlier build leaves what one before it has noted there.
   std::array<std::uint32_t, lane_places> command_seals;   // command_seal()
@@ -148,6 +148,17 @@ inline std::uint32_t run_seal(const LanePlace& place, std::string_view mark) {
   std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(place.started_ms));
   for (const char character : mark) hash = sealed(hash, static_cast<unsigned char>(character));
   return hash;
+}
+
+// That the task in this place has been told so many steps of its end at that time; `steps` is written apart, and last.
+inline void put_ending(EndingOfOrphan& ending, const LanePlace& place, std::string_view mark, std::chrono::milliseconds told,
+                       std::uint32_t flags) {
+  ending.job = place.job;
+  ending.task = place.task;
+  ending.runs = place.runs;
+  ending.run = run_seal(place, mark);
+  ending.told_ms = told.count();
+  ending.flags = flags;
 }
 
 // Which command has this identity.

@@ -15,6 +15,7 @@
 #include "base/time.hpp"
 #include "base/soft_limits.hpp"
 #include "model/bound.hpp"
+#include "model/command.hpp"
 #include "model/lane_record.hpp"
 
 namespace thole::port {
@@ -64,6 +65,12 @@ struct Ended {
   bool released = false;                         // … or because its claim was asked back
   std::vector<std::string> left_behind;          // processes of its tree that outlived it, "pid command" (not yet printable)
 };
+
+inline void put_how(Ended& ended, const model::HowEnded& how) {
+  ended.exit_code = how.exit_code;
+  ended.signal = how.signal;
+  ended.core = how.core;
+}
 
 // What somebody asked of the supervisor through the claim's socket.
 struct Order {

@@ -63,9 +63,7 @@ void CommandLife::heard(const port::CommandEvent& event) {
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
   const auto* end = std::get_if<port::CommandEnded>(&event);
   if (!end || end->bay != bay_) return;
-  ended_.exit_code = end->how.exit_code;
-  ended_.signal = end->how.signal;
-  ended_.core = end->how.core;
+  put_how(ended_, end->how);
   peak_memory_kib_ = end->how.peak_memory_kib;
   why_it_ended_ = life_.why;
   put_why(ended_, why_it_ended_);

@@ -106,12 +106,7 @@ void LaneNotes::told_to_end(unsigned place, const std::string& mark, unsigned ru
   model::EndingOfOrphan& own = own_->endings[place];
   const bool same = own.job == its.job && own.task == its.task && own.runs == its.runs;
   if (same && own.steps.load() == rungs) return;
-  own.job = its.job;
-  own.task = its.task;
-  own.runs = its.runs;
-  own.run = model::run_seal(its, mark);
-  own.told_ms = for_all(now).count();
-  own.flags = (time_limit ? model::ending_for_limit : 0) | model::ending_was_heard;
+  model::put_ending(own, its, mark, for_all(now), (time_limit ? model::ending_for_limit : 0) | model::ending_was_heard);
   own.steps.store(0);
   const bool done = put(own);
   own.steps.store(rungs);

@@ -111,8 +111,7 @@ std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
   const std::optional<model::HowEnded> how = command_end(orphan);
   if (!how) return left;
   const SteadyTime now = ports_.clock.steady();
-  const bool by_us = orphan.was_told_to_end && (orphan.over_time || orphan.step > 0);
-  if (!by_us && plan::may_be_taken_down(*how)) {
+  if (!orphan.was_told_to_end && plan::may_be_taken_down(*how)) {
     if (!orphan.in_doubt_until) orphan.in_doubt_until = now + plan::signals_take;
     if (now < *orphan.in_doubt_until) return std::nullopt;
   }
@@ -241,12 +240,9 @@ void Orphans::note(Orphan& orphan) {
   bool done = place->limit_clock == orphan.limit_clock || record.write(place->limit_clock, orphan.limit_clock);
   if (orphan.step > 0) {
     model::EndingOfOrphan told{};
-    told.job = orphan.task.job;
-    told.task = orphan.task.index;
-    told.runs = orphan.task.runs;
-    told.run = model::run_seal(*place, task_mark(secret_, orphan.task));
-    told.told_ms = for_all(orphan.told_step_at).count();
-    told.flags = (orphan.over_time ? model::ending_for_limit : 0) | (orphan.was_told_to_end ? model::ending_was_heard : 0);
+    const unsigned why = orphan.over_time ? model::ending_for_limit : 0;
+    const unsigned heard = orphan.was_told_to_end ? model::ending_was_heard : 0;
+    model::put_ending(told, *place, task_mark(secret_, orphan.task), for_all(orphan.told_step_at), why | heard);
     done = record.write_bytes(record.offset_of(ending), &told, sizeof told) && record.write(ending->steps, orphan.step) && done;
   }
   orphan.unwritten = !done;

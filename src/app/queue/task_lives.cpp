@@ -107,9 +107,7 @@ void TaskLives::before_burial(const port::CommandEnded& end) {
   if (why == plan::Why::none && plan::may_be_taken_down(end.how)) return;
   port::TaskOver over;
   over.place = end.bay;
-  over.ended.exit_code = end.how.exit_code;
-  over.ended.signal = end.how.signal;
-  over.ended.core = end.how.core;
+  put_how(over.ended, end.how);
   put_why(over.ended, why);
   over.cancelled = is_cancelled(over.ended, why, why);
   over.peak_memory_kib = end.how.peak_memory_kib;

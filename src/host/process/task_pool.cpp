@@ -18,6 +18,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
@@ -31,14 +32,6 @@ constexpr std::size_t kept_in_memory = 64 * 1024;   // a longer text keeps its f
 constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless somebody made it larger
 constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 constexpr Millis between_looks{50}, after_orphans{5};   // at the children, while tasks run
-
-port::Ended how_it_ended(const siginfo_t& how) {
-  port::Ended ended;
-  if (how.si_code == CLD_EXITED) ended.exit_code = how.si_status;
-  else ended.signal = how.si_status;
-  ended.core = how.si_code == CLD_DUMPED;
-  return ended;
-}
 
 std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
   std::vector<std::string> words;
@@ -291,7 +284,7 @@ void EpollPool::ended(std::size_t number) {
   port::PoolEvent event;
   event.kind = Kind::ended;
   event.place = number;
-  event.how = how_it_ended(how);
+  put_how(event.how, how_ended(how));
   event.left_group = place.left_group = group_lives(place.pid);
   if (!place.left_group) let_go_of_group(place);
   else ++groups_left_;

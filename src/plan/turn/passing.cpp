@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::size_t most_supposed = 16;      // starts that are thought through; behind more of them is waited
 
-SlotSet set_of(const Slots& slots) {
-  SlotSet set;
-  for (const unsigned s : slots) set.set(s);
-  return set;
-}
-
 // By what it declared, then by its place in line: mine, without a ticket, is the last there.
 bool goes_first(const Line& line, std::size_t one, std::size_t other) {
   const auto declared = [&](std::size_t i) { return std::clamp(*line[i].wants.time, Seconds{0}, longest_time); };
@@ -74,6 +68,12 @@ class Supposed {
 };
 
 }  // namespace
+
+SlotSet set_of(const Slots& slots) {
+  SlotSet set;
+  for (const unsigned s : slots) set.set(s);
+  return set;
+}
 
 std::optional<Slots> pick(const Line& line, const Wants& wants, const SlotSet& free, const Chooser& choose) {
   if (wants.shared && wants.count > 0) {

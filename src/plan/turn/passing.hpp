@@ -31,6 +31,7 @@ struct Moment {
 };
 
 using Slots = std::vector<unsigned>;
+model::SlotSet set_of(const Slots& slots);
 
 // Sharers pack: beside my own first, then beside others who allow it, then on an empty slot.
 std::optional<Slots> pick(const Line& line, const Wants& wants, const model::SlotSet& free, const Chooser& choose);

@@ -65,8 +65,7 @@ std::optional<Slots> backfill(const Line& line, std::size_t i, const SlotSet& fr
   if (allowed.count() < wants.count) return std::nullopt;
   // The best slots, if they harm nobody; else the best of those that surely do not.
   if (const auto best = pick(line, wants, free, choose)) {
-    SlotSet set;
-    for (const unsigned s : *best) set.set(s);
+    const SlotSet set = set_of(*best);
     if (schedule.harmless(i, set, end) == set) return best;
   }
   return pick(line, wants, allowed, choose);
@@ -75,8 +74,7 @@ std::optional<Slots> backfill(const Line& line, std::size_t i, const SlotSet& fr
 // Those who want a slot that I take now, and neither watch it yet nor stand behind one who does; and those behind a waiter
 // that may no longer start now, and so gives way.
 std::vector<std::uint64_t> must_watch(const Line& line, const Slots& taken) {
-  SlotSet slots;
-  for (const unsigned s : taken) slots.set(s);
+  const SlotSet slots = set_of(taken);
   std::vector<std::uint64_t> result;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (i == line.mine() || line[i].stopped) continue;
