@@ -155,7 +155,8 @@ class Queue:
         def of(pid):
             try:
                 text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
-                return f"{pid} {text.partition('(')[2].rpartition(')')[0]} {text.rpartition(')')[2].split()[0]} " \
+                fields = text.rpartition(")")[2].split()
+                return f"{pid} {text.partition('(')[2].rpartition(')')[0]} {fields[0]} of {fields[1]}, wait status {fields[49]}, " \
                        f"{pathlib.Path(f'/proc/{pid}/wchan').read_text()}"
             except OSError:
                 return f"{pid} gone"
