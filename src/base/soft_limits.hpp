@@ -25,6 +25,6 @@ std::vector<SoftLimit> limits_of(std::span<const std::string> words);
 
 // Each as far as the hard limit allows, which stays. Allocates nothing.
 void set_soft_limits(std::span<const SoftLimit> limits);
-void raise_soft_limits();                        // to the hard ones
+void raise_soft_limits();                        // to the hard ones, but that of a core dump
 
 }  // namespace thole

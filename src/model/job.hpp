@@ -102,6 +102,8 @@ struct JobSpec {
   std::string snapshot;                          // directory of the copy of the code; "" = none
 };
 
+inline constexpr Seconds longest_declared{366LL * 24 * 3600};   // as far as an order goes by it
+
 // What may be changed of a job as long as tasks of it have not started.
 struct JobTerms {
   int priority = 0;                              // higher goes first

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/time.hpp"
@@ -33,6 +34,13 @@ struct TaskRun {
   std::function<void(const TaskOver&)> on_command_end = {};
 };
 
+struct StopTask {};                              // as its time limit would; also what lingers of it
+struct PauseTask { bool on = true; };            // its whole tree; the limit stands still
+struct ExtendTask { SteadyTime limit; };         // it ends then instead; of a paused one that much after it goes on
+using TaskOrder = std::variant<StopTask, PauseTask, ExtendTask>;
+
+enum class TaskStands { running, paused, ending };   // ending: its end has begun, or no task is there
+
 class TaskKeeper {
  public:
   virtual ~TaskKeeper() = default;
@@ -40,9 +48,8 @@ class TaskKeeper {
   // Starts a command; its pid. Throws as Commands::start.
   virtual pid_t start(const ProcessSpec& spec, const TaskRun& run) = 0;
 
-  virtual void stop(unsigned place) = 0;         // as its time limit would; also what lingers of it
-  virtual void pause(unsigned place, bool paused) = 0;   // its whole tree; the limit stands still
-  virtual bool is_paused(unsigned place) const = 0;      // not so once its end has begun
+  virtual void tell(unsigned place, const TaskOrder& order) = 0;   // nothing where no task is, or it is too late for that
+  virtual TaskStands stands(unsigned place) const = 0;
 
   // Whether this process was told to end (SIGTERM): the machine goes down, or somebody wants it so.
   virtual bool told_to_end() = 0;

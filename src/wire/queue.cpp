@@ -99,6 +99,7 @@ app::QueuePorts Queue::ports() {
             return lives;
           },
           .bind = wire_.bind_site(),
+          .make_door = wire_.door_maker(),
           .clock = wire_.clock(),
           .carry = carry(),
           .queue = directory_,

@@ -267,8 +267,15 @@ app::Lend Wire::lend() {
 app::RunPorts Wire::run_ports() {
   return {site(), processes(), commands(), control(),
           [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
-          [this](const std::string& id) { return places_.new_claim(id); }, bind_site(),
+          [this](const std::string& id) { return places_.new_claim(id); }, door_maker(), bind_site(),
           [this](pid_t pid) { return job_of_lane(pid); }};
+}
+
+app::DoorMaker Wire::door_maker() {
+  return [this](port::DoorSpec spec) {
+    spec.directory = places_.new_claim(spec.about.id);
+    return control().open(std::move(spec));
+  };
 }
 
 // A captured tree is another machine as much as a machine file is.

@@ -49,6 +49,7 @@ class Wire {
   std::unique_ptr<port::TaskPool> task_pool(port::OutputTo output);
   port::ClaimControl& control();
   app::BindSite bind_site();
+  app::DoorMaker door_maker();
   app::RankSite rank_site();       // for `bind`: needs no state directory
   port::Placeholder& placeholder();
   app::Site& site();               // of observer, store, clock and the settings

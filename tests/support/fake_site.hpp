@@ -1,6 +1,8 @@
 // A machine and a claim store in memory, for tests of use cases: one process, no kernel locks, no time.
 #pragma once
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -139,6 +141,7 @@ class FakeStore final : public port::ClaimStore {
       claim.id = entry_.id;
       for (unsigned slot : take->slots) {
         claim.keys.push_back(store_.slots[slot]);
+        claim.locks.push_back(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));   // of nothing
         if (std::find(entry_.eligible.begin(), entry_.eligible.end(), store_.slots[slot]) == entry_.eligible.end())
           throw Error(ErrorCode::internal, "the rule took a slot not asked for");
       }

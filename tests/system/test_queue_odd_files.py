@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -118,11 +119,15 @@ def test_the_examination_names_what_cannot_be_read(queue, name):
 
 
 @pytest.mark.parametrize("words", [["release", "0"], ["extend", "0", "1m"], ["run", "--in", "0", "--", "true"]])
-def test_a_job_s_claim_is_named_with_the_job(queue, words):
-    gate = queue.folder / "gate"
+def test_a_job_s_claim_without_a_door_is_named_with_the_job(queue, words):
+    """Of an earlier build's lane, or where no directory could be made for it: here somebody has removed it."""
+    gate, doors = queue.folder / "gate", queue.folder / "doors"
     os.mkfifo(gate)
+    queue.environment["THOLE_PERSONAL_DIR"] = str(doors)
     job = queue.submit("-g", "1", "--on", "0", "--", "cat", str(gate))
     eventually(lambda: queue.commands(), lambda: f"it runs\n{queue.runner_log()}")
+    [claim] = json.loads(queue.call("status", "--json").stdout)["claims"]
+    shutil.rmtree(doors / claim["id"])
     done = queue.call(*words, check=False)
     assert done.returncode == 69, (done.returncode, done.stderr)
     assert f"is job {job}'s of your queue" in done.stderr and f"thole cancel {job}" in done.stderr, done.stderr

@@ -23,6 +23,8 @@
 #include "base/text.hpp"
 #include "plan/place/free.hpp"
 #include "plan/place/place.hpp"
+#include "plan/turn/passing.hpp"
+#include "plan/turn/put_off.hpp"
 
 namespace thole::app {
 
@@ -230,7 +232,11 @@ class Acquisition {
     for (;;) try {
         return place_->step([&](const auto& queue, auto mine, auto now) -> model::Decision {
           stopped = options_.stands_still && options_.stands_still();
-          return stopped ? model::Refuse{} : choice_(queue, mine, now);
+          if (stopped) return model::Refuse{};
+          model::Decision decision = choice_(queue, mine, now);
+          if (const auto* take = std::get_if<model::Take>(&decision)) 
+            passed_ = plan::passed_by(queue, mine, plan::set_of(take->slots));
+          return decision;
         });
       } catch (const Error& error) {
         if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
@@ -335,8 +341,10 @@ class Acquisition {
   }
 
   Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
-    return {std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone), nullptr,
-            std::nullopt};
+    Acquired acquired{std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone),
+                      nullptr, std::nullopt};
+    acquired.passed = std::move(passed_);
+    return acquired;
   }
 
   // The caller has been told where it stood (options.waiting) and can say why.
@@ -353,6 +361,7 @@ class Acquisition {
   const OuterClaim* within_;
   Choice choice_;
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
+  std::vector<model::InLine> passed_;    // by the last Take
   std::optional<SteadyTime> deadline_;
   std::unique_ptr<port::Place> place_;
 };

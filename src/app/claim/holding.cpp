@@ -118,16 +118,6 @@ std::string way_on_for(const std::string& word, const ClaimSearch& search) {
   return fmt::format("{}has not ended: thole cancel {}", what, job->id);
 }
 
-// Of a claim that is a job's.
-std::string way_on_of(model::JobId id, const ClaimSearch& search) {
-  const auto job = search.job_called ? search.job_called(std::to_string(id)) : std::nullopt;
-  if (job && job->paused)
-    return fmt::format("it is paused, and keeps its GPUs: thole continue {0} lets it go on, thole cancel {0} ends it", id);
-  return fmt::format("it ends with that: thole cancel {0}; its limit is the job's (submit --time), and stands still while it "
-                     "is paused: thole pause {0}", id) +
-         (job && job->held ? fmt::format("\nthe rest of it is held: thole resume {}", id) : "");
-}
-
 KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const ClaimSearch& search,
                    const std::vector<KeptClaim>& all) {
   const std::string what = word.empty() ? "which claim?" : word;
@@ -351,8 +341,8 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   if (inner) held.outer_lives = outer_lives(ports.site, acquired.claim.id);
   port::ClaimStore& store = inner ? *inner : ports.site.store;
   held.door.lives = [&store](const std::string& other) { return !store.own_claim(other).empty(); };
-  held.door.amend = [&store, id = acquired.claim.id, keys = acquired.claim.keys](std::optional<WallTime> end) {
-    return store.amend(port::Claim{id, keys, {}}, end);
+  held.door.amend = [&store, &site = ports.site, claim = end_of_claim(acquired)](std::optional<WallTime> end) {
+    return amend_end(store, site, claim, end);
   };
   if (wanted.process)
     held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process,
@@ -376,10 +366,7 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
         fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root"));
   }
   const bool perhaps_a_jobs = search.job_of_lane && claim.pid > 0 && claim.uid == search.uid;
-  if (const auto job = perhaps_a_jobs ? search.job_of_lane(claim.pid) : std::nullopt)
-    throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue", claim.id, *job))
-        .about(printable(word, 60))
-        .hint(way_on_of(*job, search));
+  if (perhaps_a_jobs) claim.job = search.job_of_lane(claim.pid);
   return claim;
 }
 
@@ -413,8 +400,17 @@ model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& eve
   return claim;
 }
 
+void ask_keeper(const KeptClaim& claim, const std::function<void()>& ask) try {
+  ask();
+} catch (const port::NobodyToAsk&) {
+  if (!claim.job) throw;
+  throw Error(ErrorCode::unavailable, fmt::format("claim {} is job {}'s of your queue, and its lane cannot be asked", claim.id,
+                                                  *claim.job))
+      .hint(fmt::format("thole cancel {} ends it with the job", *claim.job));
+}
+
 void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim) {
-  control.release(claim.address());
+  ask_keeper(claim, [&] { control.release(claim.address()); });
   const std::vector<model::Holding> kept = kept_still(search, claim);
   if (kept.empty()) return;
   std::string units;
@@ -431,7 +427,7 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
 
 WallTime extend(port::ClaimControl& control, const port::Clock& clock, const KeptClaim& claim, Seconds by) {
   const WallTime until = clock.wall() + by;
-  control.extend(claim.address(), until);
+  ask_keeper(claim, [&] { control.extend(claim.address(), until); });
   return until;
 }
 

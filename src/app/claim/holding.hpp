@@ -1,6 +1,7 @@
 // Claims without a command: made for a shell, a process or a time; found again, extended, released.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "app/claim/run.hpp"
+#include "model/job.hpp"
 #include "model/json.hpp"
 #include "port/placeholder.hpp"
 
@@ -23,6 +25,7 @@ struct KeptClaim {
   std::string directory;               // of its socket
   std::optional<std::uint64_t> share_mib = {};   // of a sharer, as recorded
   std::shared_ptr<port::ClaimStore> inner_store = nullptr;   // where it was claimed, when inside another; else the machine's
+  std::optional<model::JobId> job = {};          // of our queue, that it is for
 
   port::ClaimAddress address() const { return {id, directory}; }
 };
@@ -53,7 +56,7 @@ struct ClaimSearch {
 // address); a word that is both is refused. "outer/inner" is a claim within a claim, and so is "" where THOLE_CLAIM says so;
 // a GPU means, inside a claim, who has claimed it inside, if anybody has.
 // "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
-// Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's, or a job's of ours.
+// Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 // Is that a claim's id, or the beginning of one, "outer/inner", or of that form?
@@ -76,6 +79,9 @@ struct HoldRequest {
 // given the same: a claim that cannot be told to anybody is given back. Throws what acquire and `tell` throw.
 model::Json hold(RunPorts ports, const HoldRequest& wanted, const RunEvents& events, const std::vector<int>& cancel,
                  const std::function<void(const model::Json&)>& tell);
+
+// Does what asks the keeper of a claim; where none can be asked, and the claim is a job's of ours, that is said.
+void ask_keeper(const KeptClaim& claim, const std::function<void()>& ask);
 
 // Asks the keeper to let go; returns when the claim has none of its GPUs any more. Throws Error(unavailable) when the keeper
 // says so and the kernel does not.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/claim/command_life.hpp"
+#include "app/claim/door.hpp"
 #include "app/claim/holding.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
@@ -80,8 +81,10 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   joined.claim.id = last_part(kept.id);   // as the store knows it
   joined.claim.keys = kept.keys;
   port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
-  joined.claim.locks = ports.control.descriptors(
-      kept.address(), [&](std::vector<Fd>& locks) { store.check(joined.claim.id, joined.claim.keys, locks, kept.uid); });
+  ask_keeper(kept, [&] {
+    joined.claim.locks = ports.control.descriptors(
+        kept.address(), [&](std::vector<Fd>& locks) { store.check(joined.claim.id, joined.claim.keys, locks, kept.uid); });
+  });
   joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
     enter_around(ports.site, kept.id.substr(0, slash), joined, caution);
@@ -144,27 +147,6 @@ void hear(const port::CommandEvent& event, CommandLife& life, Declared& declared
 
 }  // namespace
 
-// A claim without a socket still works: say so and go on.
-std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
-                                           const std::function<void(const std::string&)>& caution,
-                                           std::function<bool()> is_ending) {
-  if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
-  port::DoorSpec spec;
-  spec.about = {acquired.claim.id, 0, false, until};
-  for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
-  port::ClaimStore& store = acquired.store(ports.site);
-  spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
-  spec.is_ending = std::move(is_ending);
-  spec.amend = [&store, &acquired](std::optional<WallTime> end) { return store.amend(acquired.claim, end); };
-  try {
-    spec.directory = ports.new_directory(acquired.claim.id);
-    return ports.control.open(std::move(spec));
-  } catch (const Error& error) {
-    if (caution) caution("release and extend will not reach this claim: " + in_one_line(error.full()));
-    return nullptr;
-  }
-}
-
 port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel) {
   port::ProcessSpec program;
   program.argv = wanted.argv;
@@ -193,7 +175,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
   const CommandLife* lives = nullptr;
   const auto is_ending = [&lives] { return lives && !lives->may_be_extended(); };
-  std::unique_ptr<port::ClaimDoor> door = open_door(ports, acquired, until, events.caution, is_ending);
+  std::unique_ptr<port::ClaimDoor> door = open_door(ports.make_door, ports.site, acquired, until, events.caution, is_ending);
   const plan::Manner manner{.limit = wanted.request.time, .leaves = wanted.linger ? plan::Leaves::linger : plan::Leaves::end};
   CommandLife life(ports.commands, ports.site.clock, only_bay, manner, told(events, door.get()));
   if (door) ports.commands.watch(door->fd(), true);

@@ -10,6 +10,7 @@
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/binding.hpp"
+#include "app/claim/door.hpp"
 #include "model/job.hpp"
 #include "port/claim_control.hpp"
 #include "port/commands.hpp"
@@ -51,15 +52,10 @@ struct RunPorts {
   port::ClaimControl& control;
   ClaimDirectory directory;
   NewClaimDirectory new_directory;
+  DoorMaker make_door;
   BindSite bind;
   JobOfLane job_of_lane = {};
 };
-
-// The socket of a claim of ours, for release and extend;
-// null for one that has none, or where none can be made (`caution` says so).
-std::unique_ptr<port::ClaimDoor> open_door(RunPorts& ports, const Acquired& acquired, std::optional<WallTime> until,
-                                           const std::function<void(const std::string&)>& caution,
-                                           std::function<bool()> is_ending = {});
 
 // Returns how the command ended; the claim is free by then. Throws what acquire throws, and Error(not_found | not_executable).
 port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& events, const std::vector<int>& cancel);

@@ -205,7 +205,7 @@ void Map::open_lane(LaneGain gain) {
   whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.reused;
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
-  lane->door = open_door(ports_.run, lane->gain.acquired, until, events_.claims.caution);
+  lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution);
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
     port::ProcessSpec spec = spec_with(lane->gain.acquired, lane->gain.variables, wanted_.lane.carry);

@@ -1,11 +1,10 @@
 #include "app/queue/lane.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "app/queue/going_on.hpp"
+#include "app/queue/lane_claim.hpp"
 #include "app/queue/lane_place.hpp"
 #include "app/queue/notify.hpp"
 #include "app/queue/put_off.hpp"
@@ -18,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "plan/job/fate.hpp"
+#include "plan/job/lanes.hpp"
 #include "plan/job/sweep.hpp"
 
 namespace thole::app {
@@ -43,7 +43,8 @@ class Lane {
         seat_(seat),
         notes_(seat.record),
         site_(ports.site()),
-        going_on_({ports.jobs, ports.door, ports.clock}, ports.say) {}
+        going_on_({ports.jobs, ports.door, ports.clock}, ports.say),
+        claim_(site_) {}
 
   LaneEnd run(const model::Job& first);
 
@@ -53,7 +54,8 @@ class Lane {
     port::TakenTask task;
     port::LogUse log;
     WallTime started{};
-    TaskClock clock{};                           // its limit goes by it
+    std::optional<Millis> time{};                // its limit
+    TaskClock clock{};                           // by which that goes
   };
 
   std::optional<model::Job> job_for_claim(const model::Job& first);
@@ -66,8 +68,11 @@ class Lane {
   void begin(const port::TakenTask& taken);
   void give_back(const port::TakenTask& taken);
   void leave(const std::string& why);
-  void declare_end(const Running& running);
-  void declare(std::optional<WallTime> until);
+  std::optional<WallTime> known_end() const;
+  void declare_end();
+  bool is_ending() const;
+  void extend(WallTime until);
+  void obey_door();
   void pause(unsigned number, Running& running, bool paused);
   void say_rung(unsigned place, unsigned rungs, bool time_limit);
   void say_command_end(const port::TaskOver& end);
@@ -96,7 +101,7 @@ class Lane {
   LaneNotes notes_;
   Site& site_;
   GoingOn going_on_;
-  Acquired acquired_;
+  LaneClaim claim_;
   model::JobSpec spec_;
   model::JobId job_ = 0;
   HashKey secret_;                               // of the marks of its tasks
@@ -116,7 +121,6 @@ class Lane {
   std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
   Millis retry_pause_ = first_retry;
   std::optional<SteadyTime> trim_at_;
-  std::optional<WallTime> declared_;             // the end of our claim, as others know it
 };
 
 // For what a lane can do without: its tasks must not die of it.
@@ -146,7 +150,10 @@ bool Lane::claim(model::JobId first) {
   };
   while (seat_.record->yield.load() == 0) {
     try {
-      acquired_ = acquire(site_, request, options);
+      Acquired acquired = acquire(site_, request, options);
+      std::optional<WallTime> until;
+      if (request.time) until = site_.clock.wall() + *request.time;
+      claim_.hold(std::move(acquired), until, ports_.make_door, [this] { return is_ending(); }, ports_.say);
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::interrupted) throw;
@@ -157,9 +164,12 @@ bool Lane::claim(model::JobId first) {
 }
 
 std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
-  for (model::Job& job : ports_.jobs.candidates(site_.clock.wall(), 1))
-    if (job.request_class == request_class) return std::move(job);
-  return std::nullopt;
+  const std::vector<model::Job> first = ports_.jobs.candidates(site_.clock.wall(), 1);
+  std::vector<const model::Job*> in_order;
+  for (const model::Job& job : first) in_order.push_back(&job);
+  plan::put_in_order(in_order);
+  const auto best = std::ranges::find(in_order, request_class, &model::Job::request_class);
+  return best == in_order.end() ? std::nullopt : std::optional(**best);
 }
 
 // All that is the same for every task of the job.
@@ -168,20 +178,21 @@ void Lane::prepare(const model::Job& job) {
   secret_ = ports_.jobs.secret();
   notes_.job(job.id);
   alone_ = job.tasks == 1;
-  variables_ = variables(site_, acquired_, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
+  const Acquired& acquired = claim_.acquired();
+  variables_ = variables(site_, acquired, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
   try {
-    binding_ = binding_for(site_, ports_.bind, spec_.bind, acquired_, 1);
+    binding_ = binding_for(site_, ports_.bind, spec_.bind, acquired, 1);
   } catch (const Error& error) {
     cannot_bind_ = error;                        // then no task of it can begin
   }
-  for (std::size_t index : acquired_.chosen) {
-    const model::Unit& unit = acquired_.units[index];
+  for (std::size_t index : acquired.chosen) {
+    const model::Unit& unit = acquired.units[index];
     gpu_names_.push_back(fmt::format("{} ({})", unit.label, unit.model_of(site_.observer.snapshot().machine)));
     gpu_keys_.push_back(unit.key);
   }
   const bool whole =
-      std::ranges::none_of(acquired_.chosen, [&](std::size_t i) { return acquired_.units[i].instance.has_value(); });
-  one_task_at_a_time_ = whole && spec_.per_gpu <= 1 && !spec_.request.share && !acquired_.reused && !acquired_.inner_store;
+      std::ranges::none_of(acquired.chosen, [&](std::size_t i) { return acquired.units[i].instance.has_value(); });
+  one_task_at_a_time_ = whole && spec_.per_gpu <= 1 && !spec_.request.share && !acquired.reused && !acquired.inner_store;
   site_.observer.rest();
 }
 
@@ -257,10 +268,9 @@ void Lane::turn(bool take) {
 
 // Nothing of ours runs, and nobody knows when the ends of our tasks can be written: others have the GPUs meanwhile.
 void Lane::let_go() {
-  if (acquired_.claim.locks.empty()) return;
+  if (!claim_.is_held()) return;
   leave("its claim is given back, and the lane ends once these ends are written");
-  acquired_.claim = {};
-  acquired_.around.clear();
+  claim_.let_go();
 }
 
 // Of tasks whose job is in a file that is no longer the queue's: their logs say how they ended.
@@ -276,8 +286,8 @@ void Lane::begin(const port::TakenTask& taken) {
   running.task = taken;
   running.log = {job_, alone_, seat_.number, taken.place, spec_.log_limit_mib.value_or(default_log_limit_mib)};
   running.started = site_.clock.wall();
+  running.time = taken.time;
   running.clock = TaskClock(site_.clock.steady());
-  declare_end(running);
   const bool noted = notes_.taken(taken, running.started);
   try {
     if (cannot_bind_) throw Error(*cannot_bind_);
@@ -294,6 +304,7 @@ void Lane::begin(const port::TakenTask& taken) {
     const pid_t pid = keeper_->start(spec, run);
     notes_.began(taken.place, pid, command);
     running_.emplace(taken.place, std::move(running));
+    declare_end();
   } catch (const Error& error) {
     if (!is_want(error.sys_errno()) && !dynamic_cast<const port::NotNoted*>(&error)) return could_not_begin(running, error);
     notes_.not_begun(taken.place);               // whatever was forked for it has ended without an execve
@@ -311,32 +322,59 @@ void Lane::leave(const std::string& why) {
   if (!std::exchange(leaving_, true)) ports_.say(fmt::format("job {}: {}", job_, why));
 }
 
-// Others plan with the end of the claim, and that moves on with each task. A task's worth of it was told with the claim. As
-// long as a task of it is paused nobody knows its end.
-void Lane::declare_end(const Running& running) {
-  const auto is_paused = [](const auto& other) { return other.second.clock.paused(); };
-  if (!running.task.time || std::ranges::any_of(running_, is_paused)) return;
-  const WallTime until = running.started + *running.task.time + running.clock.stood();
-  if (!declared_) declared_ = until;
-  else if (until - *declared_ >= Seconds{1}) declare(until);
+// Of all that runs: as long as some of it is paused, or has no limit, nobody knows it.
+std::optional<WallTime> Lane::known_end() const {
+  std::optional<WallTime> last;
+  for (const auto& [number, running] : running_) {
+    if (!running.time || running.clock.paused()) return std::nullopt;
+    const WallTime end = running.started + *running.time + running.clock.stood();
+    last = last ? std::max(*last, end) : end;
+  }
+  return last;
 }
 
-void Lane::declare(std::optional<WallTime> until) {
-  if (!acquired_.claim.locks.empty()) carefully([&] { site_.store.amend(acquired_.claim, until); });
-  declared_ = until.value_or(WallTime{});
+void Lane::declare_end() {
+  carefully([&] { claim_.ends_at(known_end()); });
+}
+
+bool Lane::is_ending() const {
+  const auto ends = [&](const auto& one) { return keeper_->stands(one.first) == port::TaskStands::ending; };
+  return !running_.empty() && std::ranges::all_of(running_, ends);
+}
+
+// What runs now ends then; what begins after it has the limit of the job.
+void Lane::extend(WallTime until) {
+  const SteadyTime now = site_.clock.steady();
+  const Millis left = until - site_.clock.wall();
+  for (auto& [number, running] : running_) {
+    if (keeper_->stands(number) == port::TaskStands::ending) continue;
+    keeper_->tell(number, port::ExtendTask{now + left});
+    const Millis whole = running.clock.ran(now) + left;
+    if (running.time) running.clock.extend(whole - *running.time);
+    else running.time = whole;
+    notes_.limit_clock(number, running.clock.for_record(now));
+  }
+  declare_end();
+}
+
+// Who gives its GPUs back ends what runs on them; the rest of the job stands in line again.
+void Lane::obey_door() {
+  const port::Order order = claim_.serve();
+  if (order.until) extend(*order.until);
+  if (!order.end) return;
+  leave("its claim is given back (thole release): what runs is cancelled, and the rest of the job waits in line again");
+  for (const auto& [number, running] : running_) keeper_->tell(number, port::StopTask{});
 }
 
 // What is being ended is not paused, nor is what a paused command has left any more: then the store is told so.
 void Lane::pause(unsigned number, Running& running, bool paused) {
-  keeper_->pause(number, paused);
-  if (keeper_->is_paused(number) != paused) return cannot_pause(running);
+  keeper_->tell(number, port::PauseTask{paused});
+  if ((keeper_->stands(number) == port::TaskStands::paused) != paused) return cannot_pause(running);
   if (running.clock.paused() == paused) return;
   const SteadyTime now = site_.clock.steady();
   running.clock.pause(paused, now);
   notes_.limit_clock(number, running.clock.for_record(now));
-  if (paused && running.task.time) declare(std::nullopt);
-  for (const auto& [place, other] : running_)
-    if (!paused) declare_end(other);
+  declare_end();
 }
 
 void Lane::say_rung(unsigned place, unsigned rungs, bool time_limit) {
@@ -355,7 +393,7 @@ void Lane::cannot_pause(const Running& running) {
 
 void Lane::look_at_pauses() {
   for (auto& [number, running] : running_) {
-    if (!running.clock.paused() || keeper_->is_paused(number)) continue;
+    if (!running.clock.paused() || keeper_->stands(number) == port::TaskStands::paused) continue;
     cannot_pause(running);
     pause(number, running, false);
   }
@@ -374,7 +412,7 @@ void Lane::could_not_begin(Running& running, const Error& error) {
 }
 
 port::ProcessSpec Lane::spec_for(const Running& running, std::vector<std::string> argv) {
-  port::ProcessSpec spec = spec_with(acquired_, variables_, ports_.carry);
+  port::ProcessSpec spec = spec_with(claim_.acquired(), variables_, ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
   spec.set["THOLE_TASK"] = task_mark(secret_, running.task.job, running.task.index, running.task.runs) +
@@ -448,17 +486,17 @@ void Lane::read_orders() {
   for (auto& [number, running] : running_) {
     const std::optional<model::Task> task = ports_.jobs.task(running.task.job, running.task.index);
     if (!task || task->runs != running.task.runs) continue;
-    if (task->cancel_asked) keeper_->stop(number);
+    if (task->cancel_asked) keeper_->tell(number, port::StopTask{});
     if (task->paused != running.clock.paused()) pause(number, running, task->paused);
   }
 }
 
+// Also who would have to wait for the next task longer than it was promised.
 bool Lane::somebody_waits() {
-  const pid_t our_session = ::getsid(0);         // that of our runner: other lanes of it are not somebody else
   bool others = false;
   carefully([&] {
-    others =
-        std::ranges::any_of(site_.store.wanted_by(acquired_.claim), [&](pid_t pid) { return ::getsid(pid) != our_session; });
+    others = claim_.is_wanted() ||
+             (spec_.request.time && !claim_.may_end_at(site_.clock.wall() + *spec_.request.time));
   });
   return others;
 }
@@ -502,6 +540,7 @@ void Lane::wait() {
   notes_.write_again([this](const std::string& text) { ports_.say(fmt::format("job {}: {}", job_, text)); });
   std::vector<int> also{seat_.mail.get()};
   if (ports_.logs.growth() >= 0) also.push_back(ports_.logs.growth());
+  if (claim_.door_fd() >= 0) also.push_back(claim_.door_fd());
   std::optional<SteadyTime> deadline = retry_at_;
   const auto consider = [&deadline](SteadyTime time) { deadline = deadline ? std::min(*deadline, time) : time; };
   if (trim_at_) consider(*trim_at_);
@@ -512,6 +551,7 @@ void Lane::wait() {
   }
   for (const port::TaskOver& ended : keeper_->wait(also, deadline)) over(ended);
   look_at_pauses();
+  if (claim_.is_asked()) carefully([&] { obey_door(); });
   if (thole::drain(seat_.mail.get()) && !set_aside_) {
     if (retry_at_) retry_at_ = site_.clock.steady();   // who told us may have mended the store
     carefully([&] { read_orders(); });

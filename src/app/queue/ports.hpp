@@ -8,6 +8,7 @@
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/binding.hpp"
+#include "app/claim/door.hpp"
 #include "base/keyed_hash.hpp"
 #include "model/boot.hpp"
 #include "port/children.hpp"
@@ -28,6 +29,7 @@ struct QueuePorts {
   port::TaskLogs& logs;
   std::function<std::unique_ptr<port::TaskKeeper>()> keeper;   // made in the lane's own process
   BindSite bind;
+  DoorMaker make_door;                           // of the lanes' claims; empty: they have none
   const port::Clock& clock;
   std::map<std::string, std::string> carry;      // variables by which a job's own thole finds the same machine and queue
   std::string queue;                             // the directory of the queue, said by its tasks

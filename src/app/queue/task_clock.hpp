@@ -20,8 +20,10 @@ class TaskClock {
     paused_ = paused;
   }
 
+  void extend(Millis by) { stood_ += by; }         // its limit is that much later: as if it had stood so long
   bool paused() const { return paused_; }
-  Millis stood() const { return stood_; }          // in all pauses that are over
+  Millis ran(SteadyTime now) const { return since(began_, paused_ ? paused_at_ : now) - stood_; }
+  Millis stood() const { return stood_; }          // in all pauses that are over, and by extensions
   std::int32_t for_record(SteadyTime now) const {  // model::LanePlace::limit_clock
     return model::limit_clock(paused_, since(began_, now) - stood_, stood_);
   }

@@ -33,17 +33,19 @@ pid_t TaskLives::start(const port::ProcessSpec& spec, const port::TaskRun& run) 
   return pid;
 }
 
-void TaskLives::stop(unsigned place) {
-  if (const auto found = tasks_.find(place); found != tasks_.end()) found->second.life.tell(plan::Asked{plan::Why::cancelled});
-}
-
-void TaskLives::pause(unsigned place, bool paused) {
-  if (const auto found = tasks_.find(place); found != tasks_.end()) found->second.life.tell(plan::Paused{paused});
-}
-
-bool TaskLives::is_paused(unsigned place) const {
+void TaskLives::tell(unsigned place, const port::TaskOrder& order) {
   const auto found = tasks_.find(place);
-  return found != tasks_.end() && found->second.life.is_paused();
+  if (found == tasks_.end()) return;
+  CommandLife& life = found->second.life;
+  if (const auto* pause = std::get_if<port::PauseTask>(&order)) life.tell(plan::Paused{pause->on});
+  else if (const auto* extend = std::get_if<port::ExtendTask>(&order)) life.tell(plan::Extended{extend->limit});
+  else life.tell(plan::Asked{plan::Why::cancelled});
+}
+
+port::TaskStands TaskLives::stands(unsigned place) const {
+  const auto found = tasks_.find(place);
+  if (found == tasks_.end() || !found->second.life.may_be_extended()) return port::TaskStands::ending;
+  return found->second.life.is_paused() ? port::TaskStands::paused : port::TaskStands::running;
 }
 
 bool TaskLives::told_to_end() {

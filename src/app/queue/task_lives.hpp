@@ -25,9 +25,8 @@ class TaskLives : public port::TaskKeeper {
       : commands_(std::move(commands)), clock_(clock) {}
 
   pid_t start(const port::ProcessSpec& spec, const port::TaskRun& run) override;
-  void stop(unsigned place) override;
-  void pause(unsigned place, bool paused) override;
-  bool is_paused(unsigned place) const override;
+  void tell(unsigned place, const port::TaskOrder& order) override;
+  port::TaskStands stands(unsigned place) const override;
   bool told_to_end() override;
   std::vector<port::TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) override;
 

@@ -51,6 +51,12 @@ void say_what_it_waits_for(Context& context, const app::KeptClaim& claim) {
                            left > Seconds{0} ? "; it is killed in " + format_duration(left) : ""));
 }
 
+// With its claim what ran of a job was cancelled, not what waits.
+void say_what_waits(const Context& context, const app::ClaimSearch& search, model::JobId id) {
+  if (search.job_called && search.job_called(std::to_string(id)))
+    context.note(fmt::format("job {0} is in line again with what it has not begun: thole cancel {0} ends that, too", id));
+}
+
 int release(Context& context) {
   std::vector<std::string> words = context.invocation.words;
   if (words.empty()) words.emplace_back();  // the claim we are in
@@ -71,6 +77,7 @@ int release(Context& context) {
     released.push_back(claim.id);
     if (context.invocation.global.json) continue;
     context.note(fmt::format("released {}", claim.id));
+    if (claim.job) say_what_waits(context, to_release, *claim.job);
     remind_to_unset(context, claim.id);
   }
   if (context.invocation.global.json) context.print_json(model::Json{{"schema", "thole/released/1"}, {"claims", released}});

@@ -199,6 +199,7 @@ void FifoPlace::step_out(Pass& pass) {
 // ---- Wait ----
 
 FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
+  if (!turn_ && !heard_line_) return Outcome::unheard;
   if (!turn_) join(pass);
   Watches watches;
   if (!watch(pass, decision, watches)) return Outcome::again;

@@ -72,8 +72,9 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
     std::optional<port::Claim> claim;
     outcome = try_step(rule, claim);
     if (!claim) pass_on();   // never under alloc: whoever wakes would only wait for it
-    if (turn_ && !line_heard_ && (!line_asked_ || last_wake_ == port::Wake::again)) hear_line();
-    if (outcome == Outcome::uninformed) {
+    if (outcome == Outcome::unheard) {
+      hear_line();
+    } else if (outcome == Outcome::uninformed) {
       collect_notes();
     } else if (outcome == Outcome::done && !claim && ask_for_words()) {
       // Somebody who stood before me has no word for it.
@@ -82,6 +83,7 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
       if (store_.reopen()) {
         turn_.reset();
         first_ticket_.reset();   // another directory, another line
+        heard_line_.reset();
       }
       if (notes_) collect_notes();
     } else if (claim && entry_.shared && !still_admitted(rule)) {
@@ -223,14 +225,9 @@ bool FifoPlace::ask_for_words() {
   return news;
 }
 
-// Somebody may have written over the ticket of one who stands before me, just as I joined: he says himself that he does.
-void FifoPlace::hear_line() {
-  SaidBefore said = store_.said_before(turn_->ticket, shown_);
-  line_heard_ = said.all || shown_.size() > most_heard;
-  line_asked_ = true;
-  for (const model::InLine& one : said.who)
-    if (shown_.insert(one).second) also_in_line_.push_back(one);
-}
+// Somebody may have written over the ticket of one who stands before me, just as I join: he says himself that he does. Before
+// my own ticket is seen: what is said after it may be said for it.
+void FifoPlace::hear_line() { heard_line_ = store_.in_line(eligible_, most_heard); }
 
 void FifoPlace::show_queue(Pass& pass) {
   pass.view.tickets.clear();
@@ -307,9 +304,9 @@ void FifoPlace::join(Pass& pass) {
         return;
       }
       first_ticket_ = ticket;
-      line_heard_ = line_asked_ = false;
-      shown_.clear();
-      for (const Ticket& other : pass.queue.tickets()) shown_.emplace(other.view.number, other.view.uid);
+      if (heard_line_) also_in_line_ = std::move(*heard_line_);
+      heard_line_.emplace();
+      std::erase_if(also_in_line_, [&](const model::InLine& one) { return one.first >= ticket.view.number; });
       turn_ = Turn{std::move(turn), std::move(ticket), std::move(word)};
       store_.hook("joined");
       return;

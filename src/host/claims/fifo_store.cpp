@@ -199,10 +199,10 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
   return vouched_among(words.directory.get(), words.number, tickets);
 }
 
-SaidBefore FifoStore::said_before(const Ticket& mine, const std::set<model::InLine>& shown) {
+std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units, std::size_t most) {
   const Words words = this->words();
   if (!words.directory) return {};
-  return said_before_among(words.directory.get(), words.number, mine, shown);
+  return in_line_among(words.directory.get(), words.number, units, most);
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

@@ -63,7 +63,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
   // Those that users say themselves with numbers before this one's, for units that it wants too, and that were not shown;
   // likewise.
-  SaidBefore said_before(const Ticket& mine, const std::set<model::InLine>& shown);
+  std::vector<model::InLine> in_line(const model::SlotSet& units, std::size_t most);   // as they say themselves
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -175,7 +175,7 @@ class FifoPlace : public port::Place {
     std::uint64_t start;
   };
   struct Pass;
-  enum class Outcome { done, again, moved, uninformed };
+  enum class Outcome { done, again, moved, uninformed, unheard };
   // A place taken on a shared slot.
   struct Shared {
     unsigned slot, place;
@@ -230,8 +230,7 @@ class FifoPlace : public port::Place {
   std::vector<Stopped> stopped_;
   std::unordered_map<unsigned, Word> words_;   // by place
   std::vector<Ticket> unheard_;          // of the last pass
-  bool line_heard_ = true, line_asked_ = true;   // since I joined: all of it, and at all
-  std::set<model::InLine> shown_;        // when I joined
+  std::optional<std::vector<model::InLine>> heard_line_;   // before I joined, as each says himself
   std::vector<model::InLine> also_in_line_;   // as QueueView has it; told once
   port::Wake last_wake_ = port::Wake::turn;
   Hearing heard_;

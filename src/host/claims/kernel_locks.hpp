@@ -37,7 +37,7 @@ struct KernelLocks {
   bool tells_of(const std::vector<pid_t>& lockers) const { return !lockers.empty() || names_all(); }
   std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
 };
-constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{1};
+constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{8};
 // Of `thole init`: what it only tells, and what it gives to others.
 constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{5'000};
 // The table as the kernel writes it. Not `read`: it could not be, to where the limit was over or to its end.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -22,8 +23,9 @@ namespace {
 
 constexpr off_t largest_of_tickets = ticket_offset(turn_places);
 
-// What it may cost to hear one user, whose files may be full of locks, and all of them.
-constexpr std::chrono::milliseconds to_hear{20}, to_hear_all{200};
+// What it may cost to hear one user, whose files may be full of locks, and all of them, unless they are hundreds.
+constexpr std::chrono::milliseconds to_hear{20}, to_hear_all{200}, least_to_hear{1}, most_to_hear_all{1000};
+constexpr std::uint64_t last_number = std::numeric_limits<std::uint64_t>::max();
 
 bool read_header(int fd, QueueHeader& header) {
   return ::pread(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header);
@@ -121,19 +123,20 @@ FilesOfUsers files_in_turn(int directory, const std::function<bool(uid_t)>& of) 
   return in_turn;
 }
 
-// With each file of these users, one open at a time, as long as they may be heard. Whether all were: what somebody makes long
-// of his own is his loss.
+// With each file of these users, one open at a time. To each of them the same of the time: what somebody makes long of his own
+// is his loss alone.
 using Hear = std::function<void(uid_t uid, int fd, Allowance& his)>;
-bool hear(int directory, std::uint64_t number, const FilesOfUsers& users, const Hear& one) {
-  Allowance all(to_hear_all);
+void hear(int directory, std::uint64_t number, const FilesOfUsers& users, const Hear& one) {
+  if (users.empty()) return;
+  const auto share = std::clamp<std::chrono::nanoseconds>(to_hear_all / users.size(), least_to_hear, to_hear);
+  Allowance all(most_to_hear_all);
   for (const auto& [uid, files] : users) {
-    Allowance his(to_hear);
+    Allowance his(share);
     for (const std::string& name : files) {
       if (his.over() || all.over()) break;
       if (const Fd fd = open_own(directory, name, uid, number)) one(uid, fd.get(), his);
     }
   }
-  return !all.over();
 }
 
 }  // namespace
@@ -152,18 +155,17 @@ std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<c
   return said;
 }
 
-SaidBefore said_before_among(int directory, std::uint64_t number, const Ticket& mine, const std::set<model::InLine>& shown) {
-  SaidBefore said;
+std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most) {
+  std::vector<model::InLine> said;
   std::vector<TicketRecord> records(turn_places);
   const FilesOfUsers users = files_in_turn(directory, [](uid_t) { return true; });
-  said.all = hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
+  hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
     const ssize_t bytes = ::pread(fd, records.data(), records.size() * sizeof records[0], ticket_offset(0));
     const std::size_t there = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof records[0] : 0;
-    for (unsigned place = 0; place < there && !his.over(); ++place) {
-      const std::optional<Ticket> ticket = decode(records[place], place, mine.view.number);
-      if (!ticket || ticket->view.uid != uid || ticket->view.number >= mine.view.number) continue;
-      if ((ticket->view.eligible & mine.view.eligible).none() || shown.contains({ticket->view.number, uid})) continue;
-      if (write_locked(fd, ticket_offset(place))) said.who.emplace_back(ticket->view.number, uid);
+    for (unsigned place = 0; place < there && !his.over() && said.size() < most; ++place) {
+      const std::optional<Ticket> ticket = decode(records[place], place, last_number);
+      if (!ticket || ticket->view.uid != uid || (ticket->view.eligible & units).none()) continue;
+      if (write_locked(fd, ticket_offset(place))) said.emplace_back(ticket->view.number, uid);
     }
   });
   return said;

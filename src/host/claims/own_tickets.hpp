@@ -47,12 +47,7 @@ bool says(int directory, const std::string& name, std::uint64_t number, const Ti
 // somebody makes long or many of his own is his own loss, and a look never needs more than one descriptor.
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets);
 
-// Who says, and lives, that he waits with a number before this ticket's, for units that it wants too, and is not among those
-// that were shown.
-struct SaidBefore {
-  std::vector<model::InLine> who;
-  bool all = true;                     // have been heard; else somebody makes that long: once more, later
-};
-SaidBefore said_before_among(int directory, std::uint64_t number, const Ticket& mine, const std::set<model::InLine>& shown);
+// Who says, and lives, that he waits for some of these units. At most `most`.
+std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most);
 
 }  // namespace thole::host

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/printable_lines.hpp"
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -194,7 +195,7 @@ std::string Door::extend(std::string_view argument, port::Order& order) {
   try {
     if (spec_.amend && !spec_.amend(until)) return "no the new end cannot be recorded\n";
   } catch (const Error& error) {
-    return "no " + printable(error.full()) + "\n";
+    return "no " + printable(in_one_line(error.full())) + "\n";
   }
   spec_.about.until = order.until = until;
   return "ok until=" + time_word(until) + "\n";

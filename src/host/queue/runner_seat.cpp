@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <initializer_list>
 #include <utility>
 
 #include "base/error.hpp"
@@ -115,6 +116,12 @@ void take_flock(const Fd& file) {
   }
 }
 
+constexpr std::uint64_t bits_of(std::initializer_list<int> signals) {
+  std::uint64_t bits = 0;
+  for (const int signal : signals) bits |= std::uint64_t{1} << (signal - 1);
+  return bits;
+}
+
 // Of a process that /proc does not show: it may live, and be hidden from us.
 bool has_ended(pid_t pid) {
   const Fd end = open_pidfd(pid);
@@ -156,19 +163,24 @@ SeatLook look_at_seat(const std::string& name) {
 }
 
 // A process that has been killed keeps its descriptors until it gets to run once more, and on a busy machine that takes a
-// while: what is written to it then is lost. PF_EXITING in its flags, or a pending SIGKILL, says so: where /proc shows them.
-// One that it hides from us (hidepid=2 and other groups than ours; a user namespace) is dying when it has ended.
+// while; one that writes its core keeps them longer: what is written to it then is lost. Flags of the kernel (PF_EXITING,
+// PF_DUMPCORE, PF_SIGNALED) or a pending signal that will end it say so, where /proc shows them. One that it hides from us
+// (hidepid=2 and other groups than ours; a user namespace) is dying when it has ended.
 bool is_dying(pid_t pid) {
-  constexpr std::uint64_t exiting = 0x4;
+  constexpr std::uint64_t ending = 0x4 | 0x200 | 0x400;
   const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
   if (!stat) return has_ended(pid);                      // hidden, or ended
   const auto process = parse_process_stat(*stat);
-  if (process && (process->flags & exiting) != 0) return true;
+  if (process && (process->flags & ending) != 0) return true;
+  std::uint64_t pending = 0, harmless = bits_of({SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU});
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status", 16384).value_or("");
-  for (std::string_view line : split_lines(status))
-    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
-      if (parse_u64(trim(line.substr(7)), 16).value_or(0) & (std::uint64_t{1} << (SIGKILL - 1))) return true;
-  return false;
+  for (const std::string_view line : split_lines(status)) {
+    const auto bits = [&] { return parse_u64(trim(line.substr(7)), 16).value_or(0); };
+    if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) pending |= bits();
+    if (line.starts_with("SigBlk:") || line.starts_with("SigIgn:") || line.starts_with("SigCgt:")) harmless |= bits();
+  }
+  const bool stopped = process && (process->state == 'T' || process->state == 't');   // another hears nothing but KILL
+  return (pending & (stopped ? bits_of({SIGKILL}) : ~harmless)) != 0;
 }
 
 bool is_ended_by(const Fd& process, std::optional<SteadyTime> deadline) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -182,6 +183,75 @@ void tell_untold(Database& db, Ledger& ledger, const model::Boots& boots, WallTi
   }
 }
 
+constexpr JobId no_more = std::numeric_limits<std::int64_t>::max();
+
+// The first job with this priority behind `after`, of any class, that has declared nothing: nobody behind it goes before it.
+JobId next_undeclared(Database& db, std::int64_t priority, JobId after, WallTime now) {
+  Rows rows = db.query("SELECT id FROM job INDEXED BY job_undeclared WHERE open = 1 AND time_s IS NULL AND priority = ? "
+                       "AND id > ? AND due <= ? ORDER BY id LIMIT 1", priority, after, now);
+  return rows.next() ? rows.count(0) : no_more;
+}
+
+// The next of a class in the order of submission, behind `after`.
+std::optional<model::Job> next_of_class(Database& db, std::int64_t of_class, std::int64_t priority, JobId after, WallTime now) {
+  Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
+                       "WHERE open = 1 AND class = ? AND priority = ? AND job.id > ? AND due <= ? ORDER BY job.id LIMIT 1",
+                       of_class, priority, after, now);
+  return rows.next() ? std::optional(job_row(rows).job) : std::nullopt;
+}
+
+// Those of a class that go first, `most` of them and no more: of each priority, highest first, what stands between two jobs that
+// have declared nothing goes in the order of plan::put_in_order.
+void add_first_of_class(Database& db, std::int64_t of_class, WallTime now, unsigned most, std::vector<model::Job>& jobs) {
+  const std::size_t full = jobs.size() + most;
+  for (std::int64_t above = no_more; jobs.size() < full;) {
+    Rows next = db.query("SELECT priority FROM job INDEXED BY job_order WHERE open = 1 AND class = ? AND priority < ? AND due <= ? "
+                         "ORDER BY priority DESC LIMIT 1", of_class, above, now);
+    if (!next.next()) return;
+    const std::int64_t priority = above = next.integer(0);
+    JobId after = 0;
+    while (jobs.size() < full) {
+      std::optional<model::Job> first = next_of_class(db, of_class, priority, after, now);
+      if (!first) break;
+      const JobId end = next_undeclared(db, priority, first->id - 1, now);
+      after = end;
+      if (!first->terms.time) {
+        jobs.push_back(std::move(*first));
+        continue;
+      }
+      Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_through JOIN job_spec "
+                           "ON job_spec.id = job.id WHERE open = 1 AND time_s IS NOT NULL AND class = ? AND priority = ? "
+                           "AND job.id BETWEEN ? AND ? AND due <= ? "
+                           "ORDER BY submitted + 1000 * min(time_s, 31622400), job.id LIMIT ?",
+                           of_class, priority, first->id, end, now, full - jobs.size());
+      while (rows.next()) jobs.push_back(job_row(rows).job);
+      after = end == no_more ? no_more : end - 1;
+    }
+  }
+}
+
+// What of the others is needed to put these in order: what stands between two that have declared something.
+void add_undeclared_between(Database& db, WallTime now, std::vector<model::Job>& jobs) {
+  struct Known {
+    int priority;
+    JobId id;
+    bool declared;
+    auto operator<=>(const Known&) const = default;
+  };
+  std::vector<Known> known;
+  for (const model::Job& job : jobs) known.push_back({job.terms.priority, job.id, job.terms.time.has_value()});
+  std::ranges::sort(known);
+  for (std::size_t i = 1; i < known.size(); ++i) {
+    const Known &left = known[i - 1], &right = known[i];
+    if (left.priority != right.priority || !left.declared || !right.declared) continue;
+    const JobId between = next_undeclared(db, left.priority, left.id, now);
+    if (between >= right.id) continue;
+    Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job JOIN job_spec ON job_spec.id = job.id WHERE job.id = ?",
+                         between);
+    if (rows.next()) jobs.push_back(job_row(rows).job);
+  }
+}
+
 }  // namespace
 
 std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_class) {
@@ -196,13 +266,10 @@ std::vector<model::Job> SqliteJobStore::candidates(WallTime now, unsigned per_cl
       if (!next.next()) break;
       last = next.integer(0);
     }
-    Rows rows = db.query(
-        "SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
-        "WHERE open = 1 AND class = ? AND due <= ? ORDER BY priority DESC, job.id LIMIT ?",
-        last, now, per_class);
-    while (rows.next()) jobs.push_back(job_row(rows).job);
+    add_first_of_class(db, last, now, per_class, jobs);
   }
-  std::stable_sort(jobs.begin(), jobs.end(), [](const model::Job& a, const model::Job& b) {
+  add_undeclared_between(db, now, jobs);
+  std::ranges::sort(jobs, [](const model::Job& a, const model::Job& b) {
     return a.terms.priority != b.terms.priority ? a.terms.priority > b.terms.priority : a.id < b.id;
   });
   return jobs;

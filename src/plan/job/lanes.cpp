@@ -6,7 +6,6 @@ namespace thole::plan {
 
 namespace {
 
-constexpr Seconds longest_declared{366LL * 24 * 3600};
 
 // Lanes that will take a task of this job and have not yet.
 std::uint64_t pending(std::span<const LaneState> lanes, model::JobId job) {
@@ -136,7 +135,7 @@ LaneState waiting_lane(unsigned number, const model::Job& job) {
 
 void put_in_order(std::vector<const model::Job*>& jobs) {
   std::ranges::sort(jobs, [](const model::Job* a, const model::Job* b) { return is_older(*a, *b); });
-  const auto through = [](const model::Job* job) { return job->submitted + std::min(*job->terms.time, longest_declared); };
+  const auto through = [](const model::Job* job) { return job->submitted + std::min(*job->terms.time, model::longest_declared); };
   for (auto first = jobs.begin(); first != jobs.end();) {
     const auto last = std::find_if(std::next(first), jobs.end(), [&](const model::Job* job) {
       return job->terms.priority != (*first)->terms.priority || !job->terms.time;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "app/queue/crash_rules.hpp"
+#include "base/stream.hpp"
 #include "host/store/sqlite.hpp"
 #include "support/fake_site.hpp"
 #include "unit/app/told_of_lanes.hpp"
@@ -18,18 +19,17 @@ using testing::HasSubstr;
 
 // Each wait ends as the test says, or at its deadline.
 struct ToldOfTasks final : port::TaskKeeper {
-  ToldOfTasks(std::vector<std::string>& begun, std::function<std::vector<port::TaskOver>()> over, const bool& told,
-              SteadyTime& now)
-      : marks(begun), ends(std::move(over)), is_told(told), clock(now) {}
+  ToldOfTasks(std::vector<std::string>& begun, std::vector<std::pair<unsigned, port::TaskOrder>>& told_tasks,
+              std::function<std::vector<port::TaskOver>()> over, const bool& told, SteadyTime& now)
+      : marks(begun), orders(told_tasks), ends(std::move(over)), is_told(told), clock(now) {}
   pid_t start(const port::ProcessSpec& spec, const port::TaskRun&) override {
     const std::string& mark = spec.set.at("THOLE_TASK");
     marks.push_back(mark.substr(0, mark.rfind('.')));
     ++live;
     return 1;
   }
-  void stop(unsigned) override {}
-  void pause(unsigned, bool) override {}
-  bool is_paused(unsigned) const override { return false; }
+  void tell(unsigned place, const port::TaskOrder& order) override { orders.emplace_back(place, order); }
+  port::TaskStands stands(unsigned) const override { return port::TaskStands::running; }
   bool told_to_end() override { return is_told; }
   std::vector<port::TaskOver> wait(std::span<const int>, std::optional<SteadyTime> deadline) override {
     if (deadline && live == 0) clock = *deadline;
@@ -39,6 +39,7 @@ struct ToldOfTasks final : port::TaskKeeper {
     return over;
   }
   std::vector<std::string>& marks;
+  std::vector<std::pair<unsigned, port::TaskOrder>>& orders;
   std::function<std::vector<port::TaskOver>()> ends;
   const bool& is_told;
   SteadyTime& clock;
@@ -79,8 +80,8 @@ class LaneTest : public LanesTest {
   app::LaneEnd run(const model::Job& first) {
     app::QueuePorts told{.site = [this]() -> app::Site& { return *fake.site; },
                          .jobs = *store, .lanes = lanes, .children = children, .door = runners, .logs = logs,
-                         .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, on_wait, is_told_to_end, clock.now); },
-                         .bind = {binder}, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
+                         .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, orders, on_wait, is_told_to_end, clock.now); },
+                         .bind = {binder}, .make_door = make_door, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
                          .say = [this](const std::string& text) { said.push_back(text); }};
     port::LaneSeat seat;
     seat.mail = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -98,6 +99,8 @@ class LaneTest : public LanesTest {
   test::FakeSite fake{1};
   ToldOfRunners runners;
   std::vector<std::string> begun;                // by job, task and run
+  std::vector<std::pair<unsigned, port::TaskOrder>> orders;   // to its tasks
+  app::DoorMaker make_door = {};
   bool is_told_to_end = false;
   std::function<std::vector<port::TaskOver>()> on_wait = [] { return std::vector{done(0)}; };
 };
@@ -240,6 +243,86 @@ TEST_F(LaneTest, OneThatCanWriteNothingToTheStoreSaysSo) {
   other.execute("CREATE TRIGGER refuse BEFORE INSERT ON task BEGIN SELECT RAISE(FAIL, 'no room'); END");
   EXPECT_EQ(run(first), app::LaneEnd::no_store) << "and not that it has worked";
   EXPECT_THAT(begun, testing::IsEmpty());
+}
+
+// A door at which somebody asks once.
+struct AskedOnce final : port::ClaimDoor {
+  AskedOnce(port::DoorSpec told, port::Order order, std::vector<std::string>& heard)
+      : spec(std::move(told)), asked(order), events(heard) {}
+  int fd() const override { return ready.get(); }
+  port::Order serve() override {
+    thole::drain(ready.get());
+    return asked;
+  }
+  void ends_at(std::optional<WallTime> until) override { events.push_back(until ? "ends " + format_iso(*until) : "no end"); }
+  void say_ending(const port::Ending&) override {}
+  void let_go() override { events.emplace_back("let go"); }
+  port::DoorSpec spec;
+  port::Order asked;
+  std::vector<std::string>& events;
+  Fd ready{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
+
+class LaneDoor : public LaneTest {
+ protected:
+  LaneDoor() {
+    make_door = [this](port::DoorSpec spec) { return std::make_unique<AskedOnce>(std::move(spec), order, events); };
+  }
+  port::Submission with_gpu(unsigned tasks = 1) {
+    port::Submission wanted = job(tasks);
+    wanted.spec.request.gpus = 1;
+    return wanted;
+  }
+  port::Order order;
+  std::vector<std::string> events;               // of the door
+};
+
+// The first wait is the one after whose end the door is looked at.
+TEST_F(LaneDoor, WhoGivesItsClaimBackCancelsWhatRunsAndTheRestWaits) {
+  const model::JobId id = submit(with_gpu(3));
+  order.end = true;
+  unsigned waits = 0;
+  on_wait = [&]() -> std::vector<port::TaskOver> {
+    if (++waits == 1) return {};
+    port::TaskOver over = done(0);
+    over.cancelled = true;
+    over.ended.exit_code.reset();
+    over.ended.signal = 2;
+    return {over};
+  };
+  EXPECT_EQ(run(look(id)), app::LaneEnd::worked);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<port::StopTask>(orders.front().second));
+  EXPECT_EQ(count(id, model::TaskState::cancelled), 1u);
+  EXPECT_EQ(count(id, model::TaskState::queued), 2u);
+  EXPECT_THAT(events, ElementsAre("let go"));
+  EXPECT_THAT(said, Contains(HasSubstr("its claim is given back")));
+}
+
+TEST_F(LaneDoor, ANewEndIsThatOfWhatRunsAndTheNextTaskHasTheLimitOfTheJob) {
+  port::Submission wanted = with_gpu(2);
+  wanted.spec.request.time = Seconds{60};
+  wanted.terms.time = Seconds{60};
+  const model::JobId id = submit(wanted);
+  const port::Clock& ours = fake.site->clock;
+  order.until = ours.wall() + Seconds{600};
+  unsigned waits = 0;
+  std::int32_t noted = 0;
+  on_wait = [&]() -> std::vector<port::TaskOver> {
+    if (++waits == 1) return {};
+    if (waits == 2) noted = record.places[0].limit_clock;
+    return {done(0)};
+  };
+  const SteadyTime before = ours.steady();
+  EXPECT_EQ(run(look(id)), app::LaneEnd::worked);
+  ASSERT_EQ(orders.size(), 1u);
+  const auto* extended = std::get_if<port::ExtendTask>(&orders.front().second);
+  ASSERT_TRUE(extended);
+  EXPECT_EQ(std::chrono::round<Seconds>(extended->limit - before), Seconds{600});
+  EXPECT_EQ(noted, 540) << "who looks after it when this lane was killed goes by that";
+  EXPECT_EQ(count(id, model::TaskState::done), 2u);
+  // What others know: the new end by the door itself, then that of the next task.
+  EXPECT_THAT(events, ElementsAre("ends " + format_iso(ours.wall() + Seconds{60}), "let go"));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class TaskLivesTest : public testing::Test {
 TEST_F(TaskLivesTest, OneThatIsStoppedLeavesTheOthersAlone) {
   start(0);
   start(1);
-  tasks.stop(1);
+  tasks.tell(1, port::StopTask{});
   const auto ended = over();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].place, 1u);
@@ -59,7 +59,7 @@ TEST_F(TaskLivesTest, WhatLingersIsStoppedToo) {
   commands.end(0, 4);
   EXPECT_TRUE(over(1min).empty());
   EXPECT_EQ(commands.sent, Words{});
-  tasks.stop(0);
+  tasks.tell(0, port::StopTask{});
   const auto ended = over();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_TRUE(ended[0].cancelled);
@@ -74,7 +74,7 @@ TEST_F(TaskLivesTest, WhatHasSucceededIsNotCancelledWithWhatItLeft) {
     start(0, {.patience = 10s, .linger = linger});
     commands.end(0, 0);
     EXPECT_TRUE(over(1s).empty());
-    tasks.stop(0);
+    tasks.tell(0, port::StopTask{});
     const auto ended = over();
     ASSERT_EQ(ended.size(), 1u);
     EXPECT_EQ(ended[0].ended.exit_code, 0);
@@ -96,7 +96,7 @@ TEST_F(TaskLivesTest, ItsLimitEndsWhatLingers) {
 TEST_F(TaskLivesTest, WhatAPausedCommandLeavesBehindGoesOn) {
   commands.bays[0].rest = {{200, "server"}};
   start(0, {.linger = true});
-  tasks.pause(0, true);
+  tasks.tell(0, port::PauseTask{true});
   commands.end(0, {}, SIGSEGV);
   EXPECT_TRUE(over(1min).empty());
   EXPECT_EQ(commands.sent, (Words{"0:19", "0:18"}));
@@ -107,12 +107,12 @@ TEST_F(TaskLivesTest, WhatLingersIsPausedAndItsLimitStandsStill) {
   start(0, {.time_limit = 30s, .linger = true});
   commands.end(0, 0);
   EXPECT_TRUE(over(10s).empty());
-  tasks.pause(0, true);
-  EXPECT_TRUE(tasks.is_paused(0));
+  tasks.tell(0, port::PauseTask{true});
+  EXPECT_EQ(tasks.stands(0), port::TaskStands::paused);
   EXPECT_EQ(commands.sent, Words{"0:19"});
   EXPECT_TRUE(over(1h).empty());
-  tasks.pause(0, false);
-  EXPECT_FALSE(tasks.is_paused(0));
+  tasks.tell(0, port::PauseTask{false});
+  EXPECT_NE(tasks.stands(0), port::TaskStands::paused);
   ASSERT_EQ(over().size(), 1u);
   EXPECT_EQ(clock.now, SteadyTime{} + 1h + 30s);
 }
@@ -120,9 +120,9 @@ TEST_F(TaskLivesTest, WhatLingersIsPausedAndItsLimitStandsStill) {
 TEST_F(TaskLivesTest, WhatIsBeingEndedIsNotPaused) {
   commands.bays[0].command = {100, "deaf", {SIGINT, SIGTERM}};
   start(0);
-  tasks.stop(0);
-  tasks.pause(0, true);
-  EXPECT_FALSE(tasks.is_paused(0));
+  tasks.tell(0, port::StopTask{});
+  tasks.tell(0, port::PauseTask{true});
+  EXPECT_NE(tasks.stands(0), port::TaskStands::paused);
 }
 
 // Whoever looks after it when this lane is killed has to know.

@@ -124,6 +124,7 @@ class LanesTest : public QueueTest {
                         .logs = logs,
                         .keeper = {},
                         .bind = {binder},
+                        .make_door = {},
                         .clock = clock,
                         .carry = {},
                         .queue = directory,

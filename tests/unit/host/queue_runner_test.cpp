@@ -19,6 +19,37 @@ TEST(QueueRunner, AKilledProcessIsDyingFromTheSignalOn) {
   EXPECT_TRUE(is_dying(child));
 }
 
+// Of these the kernel makes no KILL at once, since a core may be written. The child is kept from hearing them: it waits for one
+// that it has started by vfork.
+TEST(QueueRunner, SoIsOneThatASignalWithACoreWillEndAndNoneThatHearsItsOwnWay) {
+  const std::map<int, bool> ends = {{SIGSEGV, true}, {SIGABRT, true},  {SIGQUIT, true},  {SIGBUS, true},
+                                    {SIGUSR1, false}, {SIGUSR2, false}, {SIGWINCH, false}, {SIGHUP, false}};
+  for (const auto& [signal, dying] : ends) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const rlimit none{0, 0};
+      ::setrlimit(RLIMIT_CORE, &none);
+      ::signal(SIGUSR1, [](int) {});
+      ::signal(SIGHUP, SIG_IGN);
+      sigset_t blocked;
+      sigemptyset(&blocked);
+      sigaddset(&blocked, SIGUSR2);
+      sigprocmask(SIG_BLOCK, &blocked, nullptr);
+      if (::vfork() == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::pause();
+        ::_exit(0);
+      }
+      ::_exit(0);
+    }
+    for (auto seen = read_process(child); !seen || seen->state != 'D'; seen = read_process(child)) ::sched_yield();
+    ::kill(child, signal);
+    EXPECT_EQ(is_dying(child), dying) << ::strsignal(signal);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
 TEST(QueueRunner, AProcessThatCannotBeLookedAtIsNotTakenForADyingOne) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

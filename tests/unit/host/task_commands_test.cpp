@@ -93,7 +93,7 @@ TEST(TaskCommands, ACommandThatHasLeftItsGroupHearsINTFirst) {
     run.patience = Millis{60'000};
     keeper.start(spec, run);
     { const Fd is_ready = open_at(AT_FDCWD, ready.c_str(), O_RDONLY); }
-    keeper.stop(0);
+    keeper.tell(0, port::StopTask{});
     std::vector<port::TaskOver> over;
     while (over.empty()) over = keeper.wait({}, std::nullopt);
     EXPECT_EQ(over.at(0).ended.exit_code, 7);
@@ -152,7 +152,7 @@ TEST(TaskCommands, WhatWeEndOurselvesIsNotTakenDown) {
     run.patience = Millis{1};
     keeper.start(spec, run);
     ::raise(SIGTERM);
-    keeper.stop(0);
+    keeper.tell(0, port::StopTask{});
     std::vector<port::TaskOver> over;
     while (over.empty()) over = keeper.wait({}, std::nullopt);
     EXPECT_TRUE(over.at(0).cancelled);

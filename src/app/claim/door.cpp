@@ -1,0 +1,33 @@
+#include "app/claim/door.hpp"
+
+#include <utility>
+
+#include "app/claim/new_end.hpp"
+#include "base/error.hpp"
+#include "base/printable_lines.hpp"
+
+namespace thole::app {
+
+std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& site, const Acquired& acquired,
+                                           std::optional<WallTime> until,
+                                           const std::function<void(const std::string&)>& caution,
+                                           std::function<bool()> is_ending) {
+  if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
+  port::DoorSpec spec;
+  spec.about = {acquired.claim.id, 0, false, until};
+  for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
+  port::ClaimStore& store = acquired.store(site);
+  spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
+  spec.is_ending = std::move(is_ending);
+  spec.amend = [&store, &site, claim = end_of_claim(acquired)](std::optional<WallTime> end) {
+    return amend_end(store, site, claim, end);
+  };
+  try {
+    return make(std::move(spec));
+  } catch (const Error& error) {
+    if (caution) caution("release and extend will not reach this claim: " + in_one_line(error.full()));
+    return nullptr;
+  }
+}
+
+}  // namespace thole::app

@@ -1,0 +1,59 @@
+#include "app/queue/lane_claim.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "app/claim/new_end.hpp"
+#include "base/stream.hpp"
+
+namespace thole::app {
+namespace {
+
+constexpr Seconds not_worth_telling{1};
+
+}  // namespace
+
+void LaneClaim::hold(Acquired acquired, std::optional<WallTime> until, const DoorMaker& make_door,
+                     std::function<bool()> is_ending, const std::function<void(const std::string&)>& caution) {
+  acquired_ = std::move(acquired);
+  told_ = until;
+  if (make_door) door_ = open_door(make_door, site_, acquired_, until, caution, std::move(is_ending));
+}
+
+void LaneClaim::let_go() {
+  acquired_.claim.locks.clear();
+  acquired_.around.clear();
+  if (door_) door_->let_go();
+}
+
+void LaneClaim::ends_at(std::optional<WallTime> until) {
+  if (!is_held()) return;
+  if (until && told_ && *until >= *told_ && *until - *told_ < not_worth_telling) return;
+  if (!until && !told_) return;
+  acquired_.store(site_).amend(acquired_.claim, until);
+  if (door_) door_->ends_at(until);
+  told_ = until;
+}
+
+bool LaneClaim::may_end_at(WallTime until) const {
+  return !is_held() || !put_off_by(acquired_.store(site_), site_, end_of_claim(acquired_), until);
+}
+
+bool LaneClaim::is_wanted() const {
+  if (!is_held()) return false;
+  const pid_t our_session = ::getsid(0);
+  return std::ranges::any_of(acquired_.store(site_).wanted_by(acquired_.claim),
+                             [&](pid_t pid) { return ::getsid(pid) != our_session; });
+}
+
+bool LaneClaim::is_asked() const { return door_ && is_readable(door_->fd()); }
+
+port::Order LaneClaim::serve() {
+  const port::Order order = door_->serve();
+  if (order.until) told_ = order.until;
+  return order;
+}
+
+}  // namespace thole::app
