@@ -75,7 +75,7 @@ void set_soft_limits(std::span<const SoftLimit> limits) {
 
 void raise_soft_limits() {
   for (const SoftLimit& limit : limits_by_name)
-    if (limit.resource != RLIMIT_CORE) set_one(limit.resource, RLIM_INFINITY);   // whether a core is written is no limit of ours
+    if (limit.resource != RLIMIT_CORE) set_one(limit.resource, RLIM_INFINITY);   // nobody asked for a core
 }
 
 }  // namespace thole

@@ -156,8 +156,8 @@ class Queue:
             try:
                 text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
                 fields = text.rpartition(")")[2].split()
-                return f"{pid} {text.partition('(')[2].rpartition(')')[0]} {fields[0]} of {fields[1]}, wait status {fields[49]}, " \
-                       f"{pathlib.Path(f'/proc/{pid}/wchan').read_text()}"
+                name, wchan = text.partition("(")[2].rpartition(")")[0], pathlib.Path(f"/proc/{pid}/wchan").read_text()
+                return f"{pid} {name} {fields[0]} of {fields[1]}, wait status {fields[49]}, {wchan}"
             except OSError:
                 return f"{pid} gone"
         named = (self.directory / "runner").read_text().strip() if (self.directory / "runner").exists() else "-"

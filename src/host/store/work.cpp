@@ -193,8 +193,10 @@ JobId next_undeclared(Database& db, std::int64_t priority, JobId after, WallTime
 }
 
 // The next of a class in the order of submission, behind `after`.
-std::optional<model::Job> next_of_class(Database& db, std::int64_t of_class, std::int64_t priority, JobId after, WallTime now) {
-  Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order JOIN job_spec ON job_spec.id = job.id "
+std::optional<model::Job> next_of_class(Database& db, std::int64_t of_class, std::int64_t priority, JobId after,
+                                        WallTime now) {
+  Rows rows = db.query("SELECT command, job_spec.tags, job.* FROM job INDEXED BY job_order "
+                       "JOIN job_spec ON job_spec.id = job.id "
                        "WHERE open = 1 AND class = ? AND priority = ? AND job.id > ? AND due <= ? ORDER BY job.id LIMIT 1",
                        of_class, priority, after, now);
   return rows.next() ? std::optional(job_row(rows).job) : std::nullopt;
@@ -205,8 +207,8 @@ std::optional<model::Job> next_of_class(Database& db, std::int64_t of_class, std
 void add_first_of_class(Database& db, std::int64_t of_class, WallTime now, unsigned most, std::vector<model::Job>& jobs) {
   const std::size_t full = jobs.size() + most;
   for (std::int64_t above = no_more; jobs.size() < full;) {
-    Rows next = db.query("SELECT priority FROM job INDEXED BY job_order WHERE open = 1 AND class = ? AND priority < ? AND due <= ? "
-                         "ORDER BY priority DESC LIMIT 1", of_class, above, now);
+    Rows next = db.query("SELECT priority FROM job INDEXED BY job_order WHERE open = 1 AND class = ? "
+                         "AND priority < ? AND due <= ? ORDER BY priority DESC LIMIT 1", of_class, above, now);
     if (!next.next()) return;
     const std::int64_t priority = above = next.integer(0);
     JobId after = 0;

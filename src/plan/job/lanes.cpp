@@ -135,7 +135,9 @@ LaneState waiting_lane(unsigned number, const model::Job& job) {
 
 void put_in_order(std::vector<const model::Job*>& jobs) {
   std::ranges::sort(jobs, [](const model::Job* a, const model::Job* b) { return is_older(*a, *b); });
-  const auto through = [](const model::Job* job) { return job->submitted + std::min(*job->terms.time, model::longest_declared); };
+  const auto through = [](const model::Job* job) {
+    return job->submitted + std::min(*job->terms.time, model::longest_declared);
+  };
   for (auto first = jobs.begin(); first != jobs.end();) {
     const auto last = std::find_if(std::next(first), jobs.end(), [&](const model::Job* job) {
       return job->terms.priority != (*first)->terms.priority || !job->terms.time;

@@ -80,8 +80,11 @@ class LaneTest : public LanesTest {
   app::LaneEnd run(const model::Job& first) {
     app::QueuePorts told{.site = [this]() -> app::Site& { return *fake.site; },
                          .jobs = *store, .lanes = lanes, .children = children, .door = runners, .logs = logs,
-                         .keeper = [this] { return std::make_unique<ToldOfTasks>(begun, orders, on_wait, is_told_to_end, clock.now); },
-                         .bind = {binder}, .make_door = make_door, .clock = clock, .carry = {}, .queue = directory, .host = "host", .boot = boot,
+                         .keeper = [this] {
+                           return std::make_unique<ToldOfTasks>(begun, orders, on_wait, is_told_to_end, clock.now);
+                         },
+                         .bind = {binder}, .make_door = make_door, .clock = clock, .carry = {}, .queue = directory,
+                         .host = "host", .boot = boot,
                          .say = [this](const std::string& text) { said.push_back(text); }};
     port::LaneSeat seat;
     seat.mail = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

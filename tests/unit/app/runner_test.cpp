@@ -74,7 +74,8 @@ class RunnerTest : public LanesTest {
     starved.record = &record;
     return app::QueuePorts{.site = {}, .jobs = *store, .lanes = starved, .children = forked, .door = door, .logs = logs,
                            .keeper = {},
-                           .bind = {binder}, .make_door = {}, .clock = running, .carry = {}, .queue = directory, .host = "host", .boot = boot,
+                           .bind = {binder}, .make_door = {}, .clock = running, .carry = {}, .queue = directory,
+                           .host = "host", .boot = boot,
                            .say = [](const std::string&) {}};
   }();
   NoAlarm alarm;
