@@ -202,8 +202,8 @@ std::optional<model::Job> next_of_class(Database& db, std::int64_t of_class, std
   return rows.next() ? std::optional(job_row(rows).job) : std::nullopt;
 }
 
-// Those of a class that go first, `most` of them and no more: of each priority, highest first, what stands between two jobs that
-// have declared nothing goes in the order of plan::put_in_order.
+// Those of a class that go first, `most` of them and no more: of each priority, highest first, what stands between two jobs
+// that have declared nothing goes in the order of plan::put_in_order.
 void add_first_of_class(Database& db, std::int64_t of_class, WallTime now, unsigned most, std::vector<model::Job>& jobs) {
   const std::size_t full = jobs.size() + most;
   for (std::int64_t above = no_more; jobs.size() < full;) {
