@@ -67,15 +67,21 @@ struct LanePlace {
 };
 
 // A limit stands still while its task is paused. `limit_clock`: of a task that runs the seconds it has stood so far, rounded
-// up; of one that is paused -1 less the seconds it has run.
+// up; of one that is paused -1 less the seconds it has run. What was given a later or an earlier end (thole extend) counts as
+// if it had stood longer, or less: so each may be below zero, and is then that far behind the half of its range.
+inline constexpr std::int32_t half_of_clock = 1 << 30;
 inline std::int32_t limit_clock(bool paused, std::chrono::milliseconds ran, std::chrono::milliseconds stood) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() - 1;
-  const auto seconds = [=](auto time) { return static_cast<std::int32_t>(std::clamp<std::int64_t>(time.count(), 0, most)); };
-  return paused ? -1 - seconds(std::chrono::floor<std::chrono::seconds>(ran))
-                : seconds(std::chrono::ceil<std::chrono::seconds>(stood));
+  const auto coded = [](std::int64_t seconds) {
+    seconds = std::clamp<std::int64_t>(seconds, 1 - half_of_clock, half_of_clock - 1);
+    return static_cast<std::int32_t>(seconds < 0 ? half_of_clock - 1 - seconds : seconds);
+  };
+  return paused ? -1 - coded(std::chrono::floor<std::chrono::seconds>(ran).count())
+                : coded(std::chrono::ceil<std::chrono::seconds>(stood).count());
 }
 inline std::chrono::milliseconds has_run(std::int32_t limit_clock, std::chrono::milliseconds since_its_start) {
-  return limit_clock < 0 ? std::chrono::seconds{-1 - limit_clock} : since_its_start - std::chrono::seconds{limit_clock};
+  const std::int32_t coded = limit_clock < 0 ? -1 - limit_clock : limit_clock;
+  const std::chrono::seconds told{coded < half_of_clock ? coded : half_of_clock - 1 - coded};
+  return limit_clock < 0 ? std::chrono::milliseconds(told) : since_its_start - told;
 }
 
 inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8,

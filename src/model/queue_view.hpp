@@ -69,6 +69,9 @@ struct QueueView {
 struct Take {
   std::vector<unsigned> slots;
   std::vector<std::uint64_t> nudge;                 // who must look again, to watch what I now hold, or may now pass: wake them
+  // Where I pass others by my declared time: who they are, and the latest end that puts none of them off.
+  std::vector<InLine> passed = {};
+  std::optional<WallTime> ends_by = {};
 };
 
 // An earlier waiter that could start at this moment and has not.

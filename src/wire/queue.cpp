@@ -67,6 +67,7 @@ Queue::Queue(Wire& wire, std::string directory, std::string unexpected)
                          .door = {directory_, std::move(command)},
                          .lanes = host::LocalLanes(directory_),
                          .logs = host::LogFiles(directory_ + "/logs")});
+  parts_->door.file_was_made_newer = [&jobs = parts_->jobs] { return jobs.was_made_newer(); };
 }
 
 Queue::~Queue() = default;

@@ -1,4 +1,5 @@
 """Who was let go first for the end that he declared keeps that end: nobody who waits is put off by a later one."""
+import contextlib
 import json
 import subprocess
 
@@ -25,35 +26,77 @@ def box(tmp_path):
 
 
 @pytest.fixture
-def wide(box):
-    """GPU 0 is held for a minute; who wants all is promised a start by then; another has gone first for 20 s."""
-    thole(box, "claim", "--on", "0", "--time", "1m")
-    with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--", "true"], env=box, start_new_session=True) as waiter:
-        eventually(lambda: len(waiting(box)) == 1, "the wide one waits")
-        passer = thole(box, "claim", "--on", "1", "--time", "20s").stdout.strip()
-        yield passer, waiter
+def wide_box(tmp_path):
+    with made(tmp_path, "4xA100") as environment:
+        yield environment
+
+
+@contextlib.contextmanager
+def waits(box, *words):
+    """In line until the block ends."""
+    before = len(waiting(box))
+    with subprocess.Popen([THOLE, "run", "-q", *words, "--", "true"], env=box, start_new_session=True) as waiter:
+        eventually(lambda: len(waiting(box)) == before + 1, "it waits")
+        yield waiter
         waiter.kill()
-    thole(box, "release", passer, check=False)
-    thole(box, "release", "0", check=False)
 
 
-def test_what_would_put_somebody_off_is_refused(box, wide):
-    passer, waiter = wide
+@pytest.fixture(params=["alone", "sharing"])
+def passer(box, request):
+    """GPU 0 is held for a minute; who wants both is promised a start by then; this claim has gone first for 20 s."""
+    thole(box, "claim", "--on", "0", "--time", "1m")
+    words = ["--share", "--memory", "1G"] if request.param == "sharing" else []
+    with waits(box, "-g", "2"):
+        yield thole(box, "claim", "--on", "1", "--time", "20s", *words).stdout.strip()
+
+
+def refused(box, claim, time):
+    done = thole(box, "extend", claim, time, check=False)
+    assert done.returncode == 69 and "let this claim go first" in done.stderr and "\\x" not in done.stderr, done.stderr
+    return done.stderr
+
+
+def test_what_would_put_somebody_off_is_refused(box, passer):
     promised = waiting(box)[0]["starts_by"]
-    refused = thole(box, "extend", passer, "2h", check=False)
-    assert refused.returncode == 69 and "was promised a start by" in refused.stderr, refused.stderr
-    assert "thole extend " in refused.stderr and "\\x" not in refused.stderr, refused.stderr
-    assert waiting(box)[0]["starts_by"] == promised
+    assert "thole extend " in refused(box, passer, "2h")
     thole(box, "extend", passer, "30s")
+    refused(box, passer, "2h")
     assert waiting(box)[0]["starts_by"] == promised
-    waiter.kill()
-    eventually(lambda: not waiting(box), "the wide one has gone")
-    thole(box, "extend", passer, "2h")
 
 
-def test_who_held_before_may_be_given_longer(box, wide):
-    passer, _ = wide
+def test_nor_by_what_others_let_happen_since(box, passer):
+    """Who had begun before may be given longer; what went first keeps what it was let go first for."""
     thole(box, "extend", "0", "2h")
-    assert waiting(box)[0]["starts_by"] > waiting(box)[0]["since"]
-    refused = thole(box, "extend", passer, "3h", check=False)
-    assert refused.returncode == 69, "the promise as it is now"
+    refused(box, passer, "90m")
+
+
+def test_once_nobody_of_them_waits_it_may_end_when_it_likes(box):
+    thole(box, "claim", "--on", "0", "--time", "1m")
+    with waits(box, "-g", "2"):
+        claim = thole(box, "claim", "--on", "1", "--time", "20s").stdout.strip()
+        refused(box, claim, "2h")
+    eventually(lambda: not waiting(box), "nobody waits")
+    thole(box, "extend", claim, "2h")
+
+
+def test_who_could_be_promised_nothing_is_not_put_off_either(wide_box):
+    box = wide_box
+    thole(box, "claim", "--on", "0", "--time", "1m")
+    thole(box, "claim", "--on", "3")
+    with waits(box, "--on", "0"), waits(box, "-g", "4"):
+        claim = thole(box, "claim", "--on", "2", "--time", "20s").stdout.strip()
+        refused(box, claim, "2h")
+
+
+def test_a_job_whose_time_was_edited_in_line_does_not_go_first_with_it(box):
+    thole(box, "claim", "--on", "0", "--time", "40s")
+    held = thole(box, "claim", "--on", "1", "--time", "30s").stdout.strip()
+    with waits(box, "-g", "2"):
+        job = thole(box, "submit", "-q", "--on", "1", "--time", "5s", "--", "sleep", "600").stdout.strip()
+        eventually(lambda: len(waiting(box)) == 2, "its lane stands in line")
+        thole(box, "edit", job, "--time", "10h")
+        thole(box, "release", held)
+        eventually(lambda: [one for one in waiting(box) if one["time_s"] == 36000], lambda: f"in line anew: {waiting(box)}")
+        [claim] = json.loads(thole(box, "status", "--json").stdout)["claims"]
+        assert claim["unit"] == "0"
+    thole(box, "cancel", job)

@@ -83,6 +83,19 @@ def test_it_outlives_its_lane_s_death(queue):
     assert queue.states(job) == {"done": 1}, (queue.tasks(job), queue.runner_log())
 
 
+def test_it_outlives_that_while_the_task_is_paused(queue):
+    job = queue.submit("-g", "1", "--on", "0", "--time", "2s", "--", "nohup", "sleep", "6")   # the kernel sends HUP
+    queue.until_asleep()
+    queue.call("extend", "0", "1h")
+    queue.call("pause", job)
+    eventually(lambda: queue.rows("SELECT flags FROM task WHERE job = ?", job)[0][0] & 1, "it is paused")
+    queue.kill(queue.lanes())
+    eventually(lambda: not queue.lanes(), "the lane has ended")
+    queue.call("continue", job)
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 1}, (queue.tasks(job), queue.runner_log())
+
+
 def test_others_join_it(queue):
     queue.submit("-g", "1", "--on", "1", "--", "sleep", "600")
     queue.until_asleep()

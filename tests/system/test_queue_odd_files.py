@@ -197,6 +197,7 @@ def test_a_dead_lane_that_cannot_be_looked_at_keeps_no_other_job_from_running(qu
 def test_a_lane_gets_other_files_where_those_of_a_number_cannot_be_used(queue, name, kind):
     first = queue.submit("-g", "0", "--", "true")
     queue.until_ended(first)
+    eventually(lambda: not queue.lanes(), "its lane has ended, too")
     odd = queue.directory / "lanes" / name
     odd.unlink()
     put(odd, kind)

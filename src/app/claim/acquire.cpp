@@ -23,8 +23,6 @@
 #include "base/text.hpp"
 #include "plan/place/free.hpp"
 #include "plan/place/place.hpp"
-#include "plan/turn/passing.hpp"
-#include "plan/turn/put_off.hpp"
 
 namespace thole::app {
 
@@ -234,8 +232,9 @@ class Acquisition {
           stopped = options_.stands_still && options_.stands_still();
           if (stopped) return model::Refuse{};
           model::Decision decision = choice_(queue, mine, now);
-          if (const auto* take = std::get_if<model::Take>(&decision)) 
-            passed_ = plan::passed_by(queue, mine, plan::set_of(take->slots));
+          // A sharer is asked once more, of the budgets alone (no line is shown).
+          if (const auto* take = std::get_if<model::Take>(&decision); take && take->ends_by)
+            passed_ = take->passed, ends_by_ = take->ends_by;
           return decision;
         });
       } catch (const Error& error) {
@@ -344,6 +343,7 @@ class Acquisition {
     Acquired acquired{std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone),
                       nullptr, std::nullopt};
     acquired.passed = std::move(passed_);
+    acquired.ends_by = ends_by_;
     return acquired;
   }
 
@@ -361,7 +361,8 @@ class Acquisition {
   const OuterClaim* within_;
   Choice choice_;
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
-  std::vector<model::InLine> passed_;    // by the last Take
+  std::vector<model::InLine> passed_;    // by the last Take that did
+  std::optional<WallTime> ends_by_;
   std::optional<SteadyTime> deadline_;
   std::unique_ptr<port::Place> place_;
 };

@@ -72,7 +72,8 @@ struct Acquired {
   std::optional<std::uint64_t> share_mib;           // what a sharer's claim around it leaves it of each unit
   std::vector<port::ClaimLocks> around{};           // of the claims around it: nobody is given their units before it has ended
   std::vector<std::string> cautions{};              // of which of them that could not be had, and why
-  std::vector<model::InLine> passed{};              // who waited before it for some of its units, and let it go first
+  std::vector<model::InLine> passed{};              // who waited before it and let it go first, since it was to end by then
+  std::optional<WallTime> ends_by{};
 };
 
 // Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),

@@ -1,13 +1,13 @@
-// The declared end of a claim that runs: a later one may break the promise with which others let the claim go before them.
+// The declared end of a claim that runs. One that was let past others by that end keeps within what they were promised for it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "base/time.hpp"
-#include "plan/turn/put_off.hpp"
 
 namespace thole::app {
 
@@ -15,12 +15,13 @@ namespace thole::app {
 struct EndOfClaim {
   std::string id;
   std::vector<std::string> keys;
-  std::vector<model::InLine> passed;             // Acquired::passed
+  std::vector<model::InLine> passed;             // as in Acquired
+  std::optional<WallTime> ends_by;
 };
 EndOfClaim end_of_claim(const Acquired& acquired);
 
-// Whose promised start the claim would move if it ended then; nobody where the line cannot be seen now.
-std::optional<plan::PutOff> put_off_by(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, WallTime until);
+// The user of the first of those who were passed that still waits.
+std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfClaim& claim);
 
 // Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off.
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until);

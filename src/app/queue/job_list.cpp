@@ -27,11 +27,6 @@ constexpr std::uint64_t most_places = 128;       // running tasks of a job that 
 
 std::uint64_t open_tasks(const Job& job) { return job.counts[TaskState::queued] + job.counts[TaskState::held]; }
 
-// The order in which jobs go.
-bool goes_before(const Job& a, const Job& b) {
-  return a.terms.priority != b.terms.priority ? a.terms.priority > b.terms.priority : a.id < b.id;
-}
-
 // Says of one job after the other what it waits for.
 class Reasons {
  public:
@@ -337,8 +332,14 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
   const auto rank = [](const Job& job) {
     return job.counts.ended() == job.tasks ? 0 : job.counts[TaskState::running] > 0 ? 1 : 2;
   };
+  std::vector<const Job*> waiting;
+  for (const Job& job : shown)
+    if (rank(job) == 2) waiting.push_back(&job);
+  plan::put_in_order(waiting);
+  std::map<model::JobId, std::size_t> place;     // in the order in which they go
+  for (const Job* job : waiting) place.emplace(job->id, place.size());
   std::stable_sort(shown.begin(), shown.end(), [&](const Job& a, const Job& b) {
-    return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 2 ? goes_before(a, b) : a.id < b.id;
+    return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 2 ? place.at(a.id) < place.at(b.id) : a.id < b.id;
   });
   std::uint64_t ended = 0, queued = 0;
   for (const Job& job : shown) {

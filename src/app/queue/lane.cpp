@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/queue/going_on.hpp"
+#include "app/queue/job_names.hpp"
 #include "app/queue/lane_claim.hpp"
 #include "app/queue/lane_tasks.hpp"
 #include "app/queue/notify.hpp"
@@ -46,6 +47,7 @@ class Lane {
   void leave(const std::string& why);
   void obey_door();
   bool somebody_waits();
+  bool next_may_begin();
   bool may_go_on();
   bool is_told_to_end();
   void wait_for_word_of_the_end();
@@ -188,14 +190,20 @@ void Lane::obey_door() {
   tasks_.cancel_all();
 }
 
-// Also who would have to wait for the next task longer than it was promised.
 bool Lane::somebody_waits() {
   bool others = false;
-  carefully([&] {
-    others = claim_.is_wanted() ||
-             (spec_.request.time && !claim_.may_end_at(site_.clock.wall() + *spec_.request.time));
-  });
+  carefully([&] { others = claim_.is_wanted() || !next_may_begin(); });
   return others;
+}
+
+// Who let us go first, for the end that we had declared, does not wait for a task longer than that (an edited one).
+bool Lane::next_may_begin() {
+  if (!claim_.acquired().ends_by) return true;
+  const std::optional<model::Job> job = job_of(ports_.jobs, job_);
+  if (!job) return true;
+  std::optional<WallTime> until;
+  if (job->terms.time) until = site_.clock.wall() + *job->terms.time;
+  return claim_.may_end_at(until);
 }
 
 // As the machine is when it goes down: what it begins then comes to nothing.
@@ -274,7 +282,7 @@ LaneEnd Lane::run(const model::Job& first) {
   bool take = true;                              // until others go first
   for (bool first_turn = true;; first_turn = false) {
     if (!retry_at_) {
-      if (take && tasks_.has_free_place()) take = first_turn ? !is_told_to_end() : may_go_on();
+      if (take && tasks_.has_free_place()) take = first_turn ? !is_told_to_end() && next_may_begin() : may_go_on();
       turn(take);
       if (!tasks_.ends().empty() && !retry_at_) continue;   // some could not even begin
     }

@@ -37,8 +37,11 @@ void LaneClaim::ends_at(std::optional<WallTime> until) {
   told_ = until;
 }
 
-bool LaneClaim::may_end_at(WallTime until) const {
-  return !is_held() || !put_off_by(acquired_.store(site_), site_, end_of_claim(acquired_), until);
+bool LaneClaim::may_end_at(std::optional<WallTime> until) {
+  if (!is_held() || !acquired_.ends_by || (until && *until <= *acquired_.ends_by)) return true;
+  if (still_in_line(acquired_.store(site_), end_of_claim(acquired_))) return false;
+  acquired_.ends_by.reset();                     // it is nobody's business any more
+  return true;
 }
 
 bool LaneClaim::is_wanted() const {

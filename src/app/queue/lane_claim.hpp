@@ -31,7 +31,7 @@ class LaneClaim {
   // Others plan with the end of the claim, and that moves on with each task. Nobody knows it: nothing.
   void ends_at(std::optional<WallTime> until);
 
-  bool may_end_at(WallTime until) const;         // without putting off who has let it go first
+  bool may_end_at(std::optional<WallTime> until);   // without putting off who has let it go first
   bool is_wanted() const;                        // by who is not of our session, which is that of our runner
 
   int door_fd() const { return door_ ? door_->fd() : -1; }   // readable when somebody asks

@@ -161,7 +161,7 @@ void LaneTasks::say_rung(unsigned place, unsigned rungs, bool time_limit) {
 void LaneTasks::say_command_end(const port::TaskOver& end) { notes_.command_ended(end.place, how_of(end), site_.clock.wall()); }
 
 void LaneTasks::cannot_pause(const Running& running) {
-  const port::Selection it{running.task.job, running.task.job, std::pair(running.task.index, running.task.index)};
+  const port::Selection it = selected(running);
   carefully(ports_, job_, [&] { (void)ports_.jobs.alter({&it, 1}, port::Verb::proceed, site_.clock.wall()); });
 }
 
@@ -274,7 +274,14 @@ void LaneTasks::wait(std::span<const int> also, std::optional<SteadyTime> deadli
 }
 
 void LaneTasks::cancel_all() {
+  std::vector<port::Selection> all;
+  for (const auto& [number, running] : running_) all.push_back(selected(running));
+  carefully(ports_, job_, [&] { (void)ports_.jobs.alter(all, port::Verb::cancel, site_.clock.wall()); });
   for (const auto& [number, running] : running_) keeper_->tell(number, port::StopTask{});
+}
+
+port::Selection LaneTasks::selected(const Running& running) {
+  return {running.task.job, running.task.job, std::pair(running.task.index, running.task.index)};
 }
 
 bool LaneTasks::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }

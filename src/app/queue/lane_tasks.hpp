@@ -33,7 +33,8 @@ void carefully(const QueuePorts& ports, model::JobId job, Work work) {
 class LaneTasks {
  public:
   // `leave`: told why the lane is to take no more.
-  LaneTasks(const QueuePorts& ports, const port::LaneSeat& seat, LaneClaim& claim, std::function<void(const std::string&)> leave)
+  LaneTasks(const QueuePorts& ports, const port::LaneSeat& seat, LaneClaim& claim,
+            std::function<void(const std::string&)> leave)
       : ports_(ports), seat_(seat), site_(ports.site()), claim_(claim), leave_(std::move(leave)), notes_(seat.record) {}
 
   // All that is the same for every task of the job, once the claim is held.
@@ -55,7 +56,7 @@ class LaneTasks {
   void look_at_pauses();
   void read_orders();                            // the store says what people asked of our tasks
   void extend(WallTime until);                   // what runs now ends then; what begins after it has the limit of the job
-  void cancel_all();
+  void cancel_all();                             // also in the store: whatever becomes of this lane
   bool are_ending() const;                       // all that run: none can be given a new end
 
  private:
@@ -67,6 +68,7 @@ class LaneTasks {
     TaskClock clock{};                           // by which that goes
   };
 
+  static port::Selection selected(const Running& running);
   std::optional<WallTime> known_end() const;
   void declare_end();
   void pause(unsigned number, Running& running, bool paused);

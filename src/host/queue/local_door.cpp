@@ -192,7 +192,8 @@ bool LocalDoor::told(SteadyTime give_up) {
     const bool heard = files_.tell_runner();
     const SeatLook seat = look_at_seat(files_.runner_file());
     const bool late = std::chrono::steady_clock::now() > give_up;
-    if (seat.state == SeatLook::kept && heard) return true;
+    const bool leaves = seat.state == SeatLook::kept && heard && !late && is_left_by_an_older();
+    if (seat.state == SeatLook::kept && heard && !leaves) return true;
     if (seat.state == SeatLook::dying && !ends_by(seat.pid, give_up)) cannot_end(seat.pid);
     if (seat.state == SeatLook::empty || seat.state == SeatLook::older) return false;
     if (seat.state == SeatLook::missing && (!heard || late)) return false;   // a runner that lives makes it again
@@ -204,7 +205,9 @@ bool LocalDoor::told(SteadyTime give_up) {
 // long as an old runner's end; then there may be several, of whom all but one end.
 void LocalDoor::stir() {
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
-  if (told(give_up)) return;
+  const bool somebody_hears = told(give_up);
+  followed_ = true;
+  if (somebody_hears) return;
   const Fd start = files_.open_start();
   for (Backoff pause; ::flock(start.get(), LOCK_EX | LOCK_NB) != 0; pause.rest())
     if (told(give_up)) return;
@@ -266,7 +269,7 @@ void LocalDoor::nudge(std::uint64_t lane) {
 }
 
 // Its reader's end is an error at the other.
-Fd LocalDoor::runner_end() { return runner() ? files_.watch_runner() : Fd(); }
+Fd LocalDoor::runner_end() { return !is_left_by_an_older() && runner() ? files_.watch_runner() : Fd(); }
 
 std::optional<pid_t> LocalDoor::runner() try {
   const SeatLook seat = look_at_seat(files_.runner_file());

@@ -27,6 +27,10 @@ class LocalDoor : public port::QueueDoor {
   LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
       : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
+  // Has this process made the queue's file newer than who sits may know? Such a runner leaves as soon as it is told anything,
+  // and is followed by one of ours. May be empty.
+  std::function<bool()> file_was_made_newer;
+
   std::optional<pid_t> runner();                 // where one is seen to live; 0: in another pid namespace
 
   void stir() override;
@@ -48,6 +52,7 @@ class LocalDoor : public port::QueueDoor {
   void settle_code(const Owner& owner) override;
 
  private:
+  bool is_left_by_an_older() const { return !followed_ && file_was_made_newer && file_was_made_newer(); }
   bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
   std::optional<pid_t> start_runner(const RunnerCommand& command) const;
   [[noreturn]] void does_not_leave(pid_t runner) const;
@@ -61,6 +66,7 @@ class LocalDoor : public port::QueueDoor {
   QueueFiles files_;
   RunnerCommand command_;
   Millis patience_;
+  bool followed_ = false;                        // an older runner has been, if there was one
   bool waited_in_vain_ = false;                  // for a runner that does not leave
 };
 

@@ -210,7 +210,11 @@ void JobDatabase::open() {
     database_->execute("PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
     if (!schema_is_current(*database_, steps_)) {
       const Turnstile::Pass pass = turnstile_->pass();
-      if (file_identity(path) == file) bring_up_to_date(*database_, steps_);
+      if (file_identity(path) == file && !schema_is_current(*database_, steps_)) {
+        const bool was_older = database_->integer("PRAGMA user_version") != 0;
+        bring_up_to_date(*database_, steps_);
+        made_newer_ = made_newer_ || was_older;
+      }
     }
     if (lost) pass_over_lost_numbers(path);
   } catch (...) {

@@ -38,6 +38,7 @@ class JobDatabase {
   Database& database();                          // for single queries; throws where the file is another than it was
   void close();
   bool replaced() const;                         // another lies in its place, or none
+  bool was_made_newer() const { return made_newer_; }   // by us: it had been an older thole's
   bool renew();                                  // takes the one that lies there; false: there is none
   // Closes it for a moment: the next to open it, in whatever process, need not read the log again.
   void rest();
@@ -108,6 +109,7 @@ class JobDatabase {
   bool wrote_ = false;
   Files files_;                                  // that are open
   std::uint32_t origin_ = 0;
+  bool made_newer_ = false;
 };
 
 }  // namespace thole::host

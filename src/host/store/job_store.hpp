@@ -21,6 +21,8 @@ class SqliteJobStore : public port::JobStore {
   explicit SqliteJobStore(const JobStoreOptions& options)
       : file_(options.directory, options.vfs, options.steps, options.kept) {}
 
+  bool was_made_newer() const { return file_.was_made_newer(); }   // by this process: it had been an older thole's
+
   // JobReader
   std::unique_ptr<port::OneMoment> one_moment() override;
   std::vector<model::Job> jobs(const port::JobQuery& query) override;

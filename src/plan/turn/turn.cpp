@@ -179,6 +179,18 @@ Wait wait(Moment& moment, const SlotSet& free, std::optional<std::size_t> before
   return result;
 }
 
+// Whoever takes before its turn.
+void keep_within(Take& take, Moment& moment, const Wants& wants) {
+  const Line& line = moment.line;
+  const SlotSet taken = set_of(take.slots);
+  const std::optional<Seconds> longest = moment.plan().longest_harmless(line.mine(), taken);
+  if (longest && *longest >= longest_time) return;
+  take.ends_by = moment.now + std::max(longest.value_or(*wants.time), *wants.time);
+  for (std::size_t i = 0; i < line.mine(); ++i)
+    if (!line[i].stopped && !line[i].passed_over && (line[i].wants.eligible & taken).any())
+      take.passed.emplace_back(line[i].number, line[i].wants.uid);
+}
+
 }  // namespace
 
 Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const Wants& wants,
@@ -202,7 +214,9 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
       std::vector<std::uint64_t> nudge = must_watch(line, *slots);
       for (const std::uint64_t number : may_pass_next(moment, *slots))
         if (std::find(nudge.begin(), nudge.end(), number) == nudge.end()) nudge.push_back(number);
-      return Take{*std::move(slots), std::move(nudge)};
+      Take take{*std::move(slots), std::move(nudge)};
+      if (before) keep_within(take, moment, wants);
+      return take;
     }
   }
   return wait(moment, free, before, yielded);

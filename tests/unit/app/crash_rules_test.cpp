@@ -158,8 +158,14 @@ TEST(CrashRules, APauseStopsTheClockOfALimit) {
   EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{10});
   place.limit_clock = model::limit_clock(false, Seconds{0}, Millis{std::numeric_limits<std::int64_t>::max() / 2});
   EXPECT_LT(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
-  place.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});   // the wall clock was set back
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
+  place.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});   // given 5 s more than it had run
+  EXPECT_LT(place.limit_clock, 0);
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{-5});
+  place.limit_clock = model::limit_clock(false, Seconds{0}, Seconds{-7});    // given 7 s less
+  EXPECT_GT(place.limit_clock, 0);
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{107});
+  place.limit_clock = model::limit_clock(true, -std::chrono::hours{24 * 3650}, Seconds{0});
+  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), -std::chrono::hours{24 * 3650});
 }
 
 TEST(CrashRules, OnlyRetryLostRunsALostTaskAgain) {

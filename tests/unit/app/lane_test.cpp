@@ -285,8 +285,10 @@ TEST_F(LaneDoor, WhoGivesItsClaimBackCancelsWhatRunsAndTheRestWaits) {
   const model::JobId id = submit(with_gpu(3));
   order.end = true;
   unsigned waits = 0;
+  bool cancel_asked = false;
   on_wait = [&]() -> std::vector<port::TaskOver> {
     if (++waits == 1) return {};
+    cancel_asked = store->task(id, 0)->cancel_asked;
     port::TaskOver over = done(0);
     over.cancelled = true;
     over.ended.exit_code.reset();
@@ -296,6 +298,7 @@ TEST_F(LaneDoor, WhoGivesItsClaimBackCancelsWhatRunsAndTheRestWaits) {
   EXPECT_EQ(run(look(id)), app::LaneEnd::worked);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<port::StopTask>(orders.front().second));
+  EXPECT_TRUE(cancel_asked) << "in the store, whatever becomes of the lane";
   EXPECT_EQ(count(id, model::TaskState::cancelled), 1u);
   EXPECT_EQ(count(id, model::TaskState::queued), 2u);
   EXPECT_THAT(events, ElementsAre("let go"));

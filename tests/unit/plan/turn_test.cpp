@@ -113,6 +113,20 @@ TEST(Turn, BackfillMovesNoPromise) {
   });
 }
 
+// a: a claim that ends in 10 minutes.
+TEST(Turn, WhoPassesIsToldWhomAndByWhenItIsToEnd) {
+  Scene queue = scene("a.").ticket("01", 2).ticket("1", 1);
+  queue.queue.tickets[1].time = std::chrono::minutes{5};
+  const auto decision = decide_for(queue, 2);
+  const auto* take = std::get_if<model::Take>(&decision);
+  ASSERT_TRUE(take);
+  EXPECT_EQ(take->ends_by, noon + std::chrono::minutes{10});
+  ASSERT_EQ(take->passed.size(), 1u);
+  EXPECT_EQ(take->passed.front().first, 1u);
+  const auto first = decide_for(scene("..").ticket("01", 2), 1);
+  EXPECT_FALSE(std::get<model::Take>(first).ends_by) << "nobody was passed";
+}
+
 TEST(Turn, BackfillTakesTheBestSlotsWhenTheyHarmNobody) {
   // Four of five are needed from 10m on: one may be kept, whichever it is.
   const Scene one = scene("aa...").ticket("01234", 4).ticket("01234", 1, minutes(500));
