@@ -100,3 +100,15 @@ def test_a_job_whose_time_was_edited_in_line_does_not_go_first_with_it(box):
         [claim] = json.loads(thole(box, "status", "--json").stdout)["claims"]
         assert claim["unit"] == "0"
     thole(box, "cancel", job)
+
+
+def test_nor_does_a_map_begin_a_task_that_would_end_later(box, tmp_path):
+    """It has gone first for one task; the next begins only when who let it go has had his turn."""
+    thole(box, "claim", "--on", "0", "--time", "3s")
+    begun = tmp_path / "begun"
+    wide = subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--", "sh", "-c", f"echo wide >> {begun}"], env=box,
+                            start_new_session=True)
+    eventually(lambda: len(waiting(box)) == 1, "it waits")
+    thole(box, "map", "--on", "1", "--time", "2s", "--", "sh", "-c", f"echo {{}} >> {begun}; sleep 1.2", ":::", "a", "b", "c")
+    assert wide.wait(60) == 0
+    assert begun.read_text().split() == ["a", "wide", "b", "c"]

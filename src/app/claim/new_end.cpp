@@ -36,6 +36,13 @@ std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfC
   return std::nullopt;
 }
 
+bool may_end_at(port::ClaimStore& store, Acquired& acquired, std::optional<WallTime> until) {
+  if (!acquired.ends_by || (until && *until <= *acquired.ends_by)) return true;
+  if (still_in_line(store, end_of_claim(acquired))) return false;
+  acquired.ends_by.reset();
+  return true;
+}
+
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   if (claim.ends_by && (!until || *until > *claim.ends_by))
     if (const auto whom = still_in_line(store, claim)) refuse_to_put_off(*whom, site, *claim.ends_by);

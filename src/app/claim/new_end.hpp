@@ -23,6 +23,9 @@ EndOfClaim end_of_claim(const Acquired& acquired);
 // The user of the first of those who were passed that still waits.
 std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfClaim& claim);
 
+// May what begins in it now end then, without putting them off? Once nobody of them waits, it may from then on.
+bool may_end_at(port::ClaimStore& store, Acquired& acquired, std::optional<WallTime> until);
+
 // Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off.
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until);
 

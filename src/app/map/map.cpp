@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "app/claim/command_life.hpp"
+#include "app/claim/door.hpp"
+#include "app/claim/new_end.hpp"
 #include "app/map/claims.hpp"
 #include "app/map/seats.hpp"
 #include "app/queue/task_text.hpp"
@@ -358,9 +360,12 @@ void Map::vacate(MapSeat& seat, std::size_t place) {
   if (!lane.leaving) idle_.push_back(place);
 }
 
-// Our own thread may be among those who wait: more lanes than one may be had.
+// Our own thread may be among those who wait: more lanes than one may be had. And who let us go first, for the end that we had
+// declared, does not wait for a further task.
 bool Map::wanted_by_others(MapLane& lane) {
   if (!lane.holds()) return false;
+  if (const auto& limit = wanted_.lane.request.time)
+    if (!may_end_at(store_of(lane), lane.gain.acquired, ports_.run.site.clock.wall() + *limit)) return true;
   const auto waiters = store_of(lane).wanted_by(lane.gain.acquired.claim);
   return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
 }

@@ -38,10 +38,7 @@ void LaneClaim::ends_at(std::optional<WallTime> until) {
 }
 
 bool LaneClaim::may_end_at(std::optional<WallTime> until) {
-  if (!is_held() || !acquired_.ends_by || (until && *until <= *acquired_.ends_by)) return true;
-  if (still_in_line(acquired_.store(site_), end_of_claim(acquired_))) return false;
-  acquired_.ends_by.reset();                     // it is nobody's business any more
-  return true;
+  return !is_held() || app::may_end_at(acquired_.store(site_), acquired_, until);
 }
 
 bool LaneClaim::is_wanted() const {
