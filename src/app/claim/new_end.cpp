@@ -10,6 +10,10 @@
 namespace thole::app {
 namespace {
 
+bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
+  return !ends_by || (until && *until <= *ends_by);
+}
+
 void refuse_to_put_off(std::uint32_t whom, const Site& site, WallTime ends_by) {
   const WallTime now = site.clock.wall();
   const auto left = std::chrono::floor<Seconds>(ends_by - now);
@@ -37,14 +41,14 @@ std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfC
 }
 
 bool may_end_at(port::ClaimStore& store, Acquired& acquired, std::optional<WallTime> until) {
-  if (!acquired.ends_by || (until && *until <= *acquired.ends_by)) return true;
+  if (is_within(until, acquired.ends_by)) return true;
   if (still_in_line(store, end_of_claim(acquired))) return false;
   acquired.ends_by.reset();
   return true;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
-  if (claim.ends_by && (!until || *until > *claim.ends_by))
+  if (!is_within(until, claim.ends_by))
     if (const auto whom = still_in_line(store, claim)) refuse_to_put_off(*whom, site, *claim.ends_by);
   return store.amend(port::Claim{claim.id, claim.keys, {}}, until);
 }

@@ -183,6 +183,8 @@ void tell_untold(Database& db, Ledger& ledger, const model::Boots& boots, WallTi
   }
 }
 
+static_assert(model::longest_declared == Seconds{31'622'400}, "as the index of version 5 has it (schema.cpp)");
+
 constexpr JobId no_more = std::numeric_limits<std::int64_t>::max();
 
 // The first job with this priority behind `after`, of any class, that has declared nothing: nobody behind it goes before it.
