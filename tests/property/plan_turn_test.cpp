@@ -194,10 +194,8 @@ class Play {
     }
     if (queued) remove_ticket(ticket.number);
     Running running{take.slots, {}, false};
-    model::SlotHolder holder{ticket.uid, ticket.shared, ticket.share_with_any, {}, {}};
-    if (ticket.shared) holder.memory_mib = ticket.memory_mib;
+    const model::SlotHolder holder = holder_of(ticket);
     if (ticket.time) {
-      holder.until = now_ + *ticket.time;
       running.ends = true;
       const auto declared = static_cast<std::uint32_t>(ticket.time->count());
       running.end = now_ + Seconds{dice_.roll(3) ? declared : dice_.roll(declared)};
@@ -208,10 +206,8 @@ class Play {
     }
     running_[ticket.number] = running;
     woken_.insert(take.nudge.begin(), take.nudge.end());
-    for (const std::uint64_t number : first) {
-      RC_ASSERT(may_start(number));
-      ++both_fit;
-    }
+    may_start_one_after_the_other(first);
+    both_fit += first.size();
   }
 
   // Those who want the same GPUs, may start at this moment too, and declared less, or the same and came first: whoever passes
@@ -223,16 +219,71 @@ class Play {
       if (other.time && other.leave == 0 && (other.eligible & ticket.eligible).any() && key(other) < key(ticket) &&
           may_start(other.number))
         result.push_back(other.number);
+    std::sort(result.begin(), result.end(),
+              [&](std::uint64_t a, std::uint64_t b) { return key(ticket_of(a)) < key(ticket_of(b)); });
     return result;
   }
 
+  // Each alone, or after those who go before it, on the lowest slots: a sharer may need that one shares its GPU with it first.
+  void may_start_one_after_the_other(const std::vector<std::uint64_t>& numbers) {
+    model::QueueView then = queue_;
+    then.yields = false;
+    std::uint32_t wanted = 0;
+    const plan::Chooser lowest = [&](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
+      std::vector<unsigned> slots;
+      for (unsigned s = 0; s < free.size() && slots.size() < wanted; ++s)
+        if (free[s]) slots.push_back(s);
+      return slots.size() == wanted ? std::optional(slots) : std::nullopt;
+    };
+    for (const std::uint64_t number : numbers) {
+      const model::TicketView ticket = ticket_of(number);
+      wanted = ticket.count;
+      const model::Decision decision = plan::decide(then, number, wants_of(ticket), states_, lowest, now_);
+      const auto* take = std::get_if<model::Take>(&decision);
+      if (!take && !may_start(number)) show(number);
+      RC_ASSERT(take || may_start(number));
+      if (!take) continue;
+      for (const unsigned s : take->slots) then.slots[s].holders.push_back(holder_of(ticket));
+      std::erase_if(then.tickets, [&](const auto& other) { return other.number == number; });
+    }
+  }
+
+  const model::TicketView& ticket_of(std::uint64_t number) const {
+    return *std::find_if(queue_.tickets.begin(), queue_.tickets.end(), [&](const auto& t) { return t.number == number; });
+  }
+
   bool may_start(std::uint64_t number) {
-    const auto ticket =
-        std::find_if(queue_.tickets.begin(), queue_.tickets.end(), [&](const auto& other) { return other.number == number; });
     queue_.yields = false;
-    const bool may = std::holds_alternative<model::Take>(decide(model::TicketView(*ticket), true));
+    const bool may = std::holds_alternative<model::Take>(decide(model::TicketView(ticket_of(number)), true));
     queue_.yields = true;
     return may;
+  }
+
+  model::SlotHolder holder_of(const model::TicketView& ticket) const {
+    model::SlotHolder holder{ticket.uid, ticket.shared, ticket.share_with_any, {}, {}};
+    if (ticket.shared) holder.memory_mib = ticket.memory_mib;
+    if (ticket.time) holder.until = now_ + *ticket.time;
+    return holder;
+  }
+
+  // For whoever reads a failure: the GPUs and the line, times from now.
+  void show(std::uint64_t who) const {
+    const auto seconds = [&](WallTime when) { return std::chrono::floor<Seconds>(when - now_).count(); };
+    RC_LOG() << "of ticket " << who << '\n';
+    for (std::size_t s = 0; s < queue_.slots.size(); ++s) {
+      RC_LOG() << "slot " << s << (states_[s].usable ? "" : states_[s].sick ? " sick" : " in use");
+      for (const model::SlotHolder& holder : queue_.slots[s].holders)
+        RC_LOG() << "; uid " << holder.uid << (holder.shared ? " shares" : "") << (holder.share_with_any ? " with any " : " ")
+                 << holder.memory_mib.value_or(0) << " MiB until " << (holder.until ? seconds(*holder.until) : -1);
+      RC_LOG() << '\n';
+    }
+    for (const model::TicketView& ticket : queue_.tickets) {
+      RC_LOG() << "ticket " << ticket.number << " uid " << ticket.uid << " wants " << ticket.count << " of ";
+      for (std::size_t s = 0; s < queue_.slots.size(); ++s) RC_LOG() << (ticket.eligible[s] ? '1' : '0');
+      RC_LOG() << (ticket.shared ? " shares" : "") << (ticket.share_with_any ? " with any " : " ") << ticket.memory_mib
+               << " MiB" << (ticket.trust_claims ? " trusts claims" : "") << " leaves " << ticket.leave << " for "
+               << (ticket.time ? ticket.time->count() : -1) << '\n';
+    }
   }
 
   bool usable(const model::TicketView& ticket, std::size_t s) const {

@@ -54,8 +54,25 @@ class Supposed {
       });
       return lowest;
     });
+    if (takes_a_turn(line, i, *slots)) return false;
     start(who, wants, *slots);
     return true;
+  }
+
+  // Would it, as the waiter `i` of this queue, take from one whose turn it is, and who could start now, that he can?
+  bool takes_a_turn(const Line& line, std::size_t i, const Slots& slots) const {
+    const std::vector<bool> held_up = line.held_up();
+    if (!held_up[i]) return false;
+    const SlotSet taken = set_of(slots);
+    std::vector<std::size_t> turns;            // usually none: who can start does
+    for (std::size_t j = 0; j < i; ++j)
+      if (!held_up[j] && !line[j].passed_over && (line[j].wants.eligible & taken).any() && line.can_start(j))
+        turns.push_back(j);
+    if (turns.empty()) return false;
+    Supposed after(*this);
+    after.start(i < at_.size() ? at_[i] : i, line[i].wants, slots);
+    const Line left(after.queue_, states_, std::nullopt, nullptr);
+    return std::any_of(turns.begin(), turns.end(), [&](std::size_t j) { return !left.can_start(j); });  // none of them left
   }
 
   const model::QueueView& queue() const { return queue_; }
@@ -105,6 +122,10 @@ std::vector<std::size_t> who_may_pass(Moment& moment, std::size_t first) {
   }
   std::stable_sort(result.begin(), result.end(), [&](std::size_t a, std::size_t b) { return goes_first(line, a, b); });
   return result;
+}
+
+bool takes_a_turn(Moment& moment, const Slots& slots) {
+  return Supposed(moment).takes_a_turn(moment.line, moment.line.mine(), slots);
 }
 
 std::vector<std::size_t> yields_to(Moment& moment, const Slots& slots) {

@@ -6,6 +6,9 @@
 // promise moves is the schedule's business. The order ends: the first of all waits for nobody. And whoever starts wakes those
 // who may still pass then, in that order, so that a chain of such waits is gone through without anybody looking by the clock.
 //
+// A promise may lie later than one's turn (what sharers of several slots are promised is on the safe side), or count on a claim
+// that is overdue. So nobody passes one whose turn it is, and who could start at this moment, if then he could not any more.
+//
 // Who leaves slots to others (--leave) holds up nobody, and so is waited for by nobody here either.
 #pragma once
 
@@ -38,6 +41,9 @@ std::optional<Slots> pick(const Line& line, const Wants& wants, const model::Slo
 
 // Those from `first` on that may pass, in the order in which they go.
 std::vector<std::size_t> who_may_pass(Moment& moment, std::size_t first);
+
+// Would the waiter `mine`, which may pass, by taking these slots keep one from starting whose turn it is, and who could now?
+bool takes_a_turn(Moment& moment, const Slots& slots);
 
 // Those whom the waiter `mine`, which may pass, lets start first rather than take these slots; in that order.
 std::vector<std::size_t> yields_to(Moment& moment, const Slots& slots);

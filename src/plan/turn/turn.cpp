@@ -202,12 +202,15 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   const auto before = line.before(me);
   Moment moment{queue, states, line, now};
   std::vector<std::size_t> yielded;
+  bool anothers_turn = false;
   if (free.count() >= wants.count) {
     std::optional<Slots> slots;
     if (!before) {
       slots = pick(line, wants, free, choose);
     } else if (wants.time) {
       slots = backfill(line, me, free, moment.plan(), choose, now);
+      anothers_turn = slots && takes_a_turn(moment, *slots);
+      if (anothers_turn) slots.reset();
       if (slots && queue.yields) yielded = yields_to(moment, *slots);
     }
     if (slots && yielded.empty()) {
@@ -219,7 +222,9 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
       return take;
     }
   }
-  return wait(moment, free, before, yielded);
+  Wait result = wait(moment, free, before, yielded);
+  if (anothers_turn) result.would_fit.reset();  // its time is not what it waits for
+  return result;
 }
 
 std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {

@@ -199,6 +199,29 @@ TEST(Turn, WhoGoesFirstMovesNoPromise) {
   EXPECT_EQ(after, std::vector(promised.begin(), promised.begin() + 2));
 }
 
+// What is promised may lie later than a turn that has come, or count on a claim that is overdue: neither is a reason to pass.
+TEST(Turn, WhoseTurnHasComeIsPassedByNobodyWhoTakesItFromHim) {
+  const auto overdue = [](unsigned wanted) {
+    Scene result = scene(".h.").ticket("012", wanted).ticket("012", 1, minutes(5));
+    result.queue.slots[1].holders[0].until = noon - minutes(1);
+    return result;
+  };
+  const auto sharers = [](std::uint64_t held) {
+    Scene result = scene("..").sharer(0, held, minutes(34)).sharer(1, held, minutes(34));
+    result.sharing("01", 19000, minutes(60)).queue.tickets.back().count = 2;
+    result.sharing("01", 23000, minutes(9)).queue.tickets.back().count = 2;
+    return result;
+  };
+  check_turns({
+      {"of three GPUs one is overdue, and the first wants two", overdue(2), 1, "take 02"},
+      {"so that the second waits for it", overdue(2), 2, "wait behind 1, place 2, which could start, promise 0s"},
+      {"but for one it leaves enough", overdue(1), 2, "take 0, nudge 1"},
+      {"sharers of two GPUs", sharers(15000), 1, "take 01"},
+      {"promised the end of the holders, for safety", sharers(15000), 2,
+       "wait behind 1, place 2, which could start, promise 1h34m"},
+  });
+}
+
 TEST(Turn, EveryReleaseHasOneWhoListens) {
   check_turns({
       {"what the one before wants is its business", scene("hhh").ticket("01", 1).ticket("12", 1), 2,
