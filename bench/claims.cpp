@@ -30,12 +30,7 @@ host::ClaimStoreOptions options(const std::string& folder) {
 
 // The real rule on an idle, healthy machine.
 model::Rule rule(const port::Entry& entry) {
-  return [&entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
-    plan::Wants wants;
-    const auto& keys = entry.eligible;
-    for (unsigned slot = 0; slot < queue.slots.size(); ++slot)
-      if (std::find(keys.begin(), keys.end(), queue.slots[slot].key) != keys.end()) wants.eligible.set(slot);
-    wants.count = entry.count;
+  return [&entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants, WallTime now) {
     std::vector<plan::SlotState> states(queue.slots.size(), {true, 81920, 0});
     return plan::decide(queue, mine, wants, states, [&](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
       std::vector<unsigned> slots;

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -80,6 +81,9 @@ struct Sweep {
   bool operator==(const Sweep&) const = default;
 };
 
+inline constexpr Seconds longest_declared{366LL * 24 * 3600};   // as far as an order goes by it
+inline constexpr Seconds usual_patience{10};
+
 struct JobSpec {
   std::vector<std::string> argv;                 // a template where there is a sweep
   std::string name;
@@ -93,16 +97,18 @@ struct JobSpec {
   std::vector<std::string> limits;               // soft ones, "cpu=77" (base/soft_limits.hpp); what is not named is unlimited
   Sweep sweep;
   Retry retry;
-  Seconds patience{10};                          // between INT, TERM and KILL
+  Seconds patience = usual_patience;             // between INT, TERM and KILL
   unsigned per_gpu = 1;                          // tasks at once within one claim
   unsigned leave = 0;                            // GPUs that must stay free for others
   bool linger = false;
   std::optional<std::uint64_t> log_limit_mib;
   std::string notify;                            // a command for sh, run once the job has ended
   std::string snapshot;                          // directory of the copy of the code; "" = none
-};
 
-inline constexpr Seconds longest_declared{366LL * 24 * 3600};   // as far as an order goes by it
+  // What the line is told beside its limit: a task that hears neither INT nor TERM lives two patiences longer. The usual ones
+  // are within what a promise may be late by.
+  Seconds beyond_limit() const { return 2 * (std::clamp(patience, usual_patience, longest_declared) - usual_patience); }
+};
 
 // What may be changed of a job as long as tasks of it have not started.
 struct JobTerms {

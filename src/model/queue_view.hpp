@@ -33,17 +33,21 @@ struct SlotView {
   std::vector<SlotHolder> holders;                  // empty: nobody has claimed it
 };
 
-// What a waiter wants of the slots.
-struct Wants {
-  SlotSet eligible;                                 // slots that would do
-  unsigned count = 1;                               // slots wanted, all or nothing
-  std::uint32_t uid = 0;
+// What a claim asks for, whichever units would do: one value from the request to the record on disk.
+struct Terms {
+  unsigned count = 1;                               // units wanted, all or nothing
   bool shared = false;
   bool share_with_any = false;
   bool trust_claims = false;                        // this waiter does not mind unclaimed use
   std::uint64_t memory_mib = 0;                     // shared: its budget
   std::optional<Seconds> time;                      // declared length
-  unsigned leave = 0;                               // eligible slots that stay unclaimed when it starts: it gives way
+  unsigned leave = 0;                               // units that would do and stay unclaimed when it starts: it gives way
+};
+
+// What a waiter wants of the slots.
+struct Wants : Terms {
+  SlotSet eligible;                                 // slots that would do
+  std::uint32_t uid = 0;
 };
 
 struct TicketView : Wants {
@@ -69,7 +73,7 @@ struct QueueView {
 struct Take {
   std::vector<unsigned> slots;
   std::vector<std::uint64_t> nudge;                 // who must look again, to watch what I now hold, or may now pass: wake them
-  // Where I pass others by my declared time: who they are, and the latest end that puts none of them off.
+  // Where I pass others by my declared time: who they are, and the latest end that puts none of them off as it is now.
   std::vector<InLine> passed = {};
   std::optional<WallTime> ends_by = {};
 };
@@ -108,7 +112,8 @@ struct Refuse {
 
 using Decision = std::variant<Take, Wait, Refuse>;
 
-// `mine` is my ticket's number, absent while I have none (the first look).
-using Rule = std::function<Decision(const QueueView&, std::optional<std::uint64_t> mine, WallTime now)>;
+// `mine` is my ticket's number, absent while I have none (the first look). `wants` is what was entered: a Take is of slots
+// among those that would do.
+using Rule = std::function<Decision(const QueueView&, std::optional<std::uint64_t> mine, const Wants& wants, WallTime now)>;
 
 }  // namespace thole::model

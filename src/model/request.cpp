@@ -52,6 +52,10 @@ std::optional<Shape> parse_shape(std::string_view text) {
   return std::nullopt;
 }
 
+Terms Request::terms() const {
+  return {gpus, share, share_with == ShareWith::any, trust_claims, share ? memory_mib.value_or(0) : 0, time, leave};
+}
+
 std::string Request::describe() const {
   std::string what = model.empty() ? (gpus == 1 ? "GPU" : "GPUs") : model;
   std::string text = fmt::format("{} {}", gpus, what);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "model/queue_view.hpp"
 
 namespace thole::model {
 
@@ -42,6 +43,9 @@ struct Request {
   std::optional<Seconds> time;              // declared length (and, where enforced, the limit)
   std::optional<Millis> wait;               // give up after this long; nothing = wait for ever; 0 = --no-wait
   std::uint64_t seed = 0;                   // for Pick::random
+
+  // What it asks of the line; a sharer's memory is its budget, another's is a matter of which units would do.
+  Terms terms() const;
 
   // "2 A100, 20.0 GiB free", for messages.
   std::string describe() const;

@@ -72,17 +72,10 @@ struct Claim {
   std::uint64_t joined_us = 0, taken_us = 0;   // CLOCK_BOOTTIME: when the place in line was taken, and the units
 };
 
-// What a caller wants to hold; the rule chooses the slots.
-struct Entry {
+// What a caller wants to hold; the rule chooses the slots. The declared end is recorded when the claim starts.
+struct Entry : model::Terms {
   std::string id;                      // for Claim::id; made by the caller (random), so that it is known before the claim
   std::vector<std::string> eligible;   // keys of units that would do
-  unsigned count = 1;
-  bool shared = false;
-  bool share_with_any = false;
-  bool trust_claims = false;
-  std::uint64_t memory_mib = 0;        // shared: the budget
-  std::optional<Seconds> time;         // declared length; recorded as `until` when the claim starts
-  unsigned leave = 0;                  // units that stay free for others
   std::string command;                 // for people, cut to fit
   bool needs_note = false;             // nothing of it runs: it is found, and released, by its note alone
   bool only_looks = false;             // one step that takes nothing: it waits for nobody
@@ -178,6 +171,9 @@ class ClaimStore {
   // Throws Error(unavailable) unless the descriptors of this claim, which its keeper (`owner`) has handed out, are the locks of
   // its units, held, and what else a claim of this store has: nothing besides goes on to a job.
   virtual void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) = 0;
+  // Those who say in a file of their own that they stand in line for one of these units, and live, also where their tickets
+  // were written over: their numbers and users.
+  virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) = 0;
   // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
   // runs: holdings() says so while the claim's note is kept. False when it cannot be recorded.
   virtual bool amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;

@@ -24,7 +24,7 @@ struct TaskOver {
 
 struct TaskRun {
   unsigned place = 0;
-  std::optional<Seconds> time_limit;             // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
+  std::optional<Seconds> time_limit{};           // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
   Millis patience{10'000};
   bool linger = false;                           // wait for what it leaves behind instead of ending it
   std::function<void(const std::vector<std::string>&)> on_out_of_reach = {};   // who the kernel does not let us end; each once

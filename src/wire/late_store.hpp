@@ -26,6 +26,9 @@ class LateStore : public port::ClaimStore {
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override {
     open_().check(id, units, handed, owner);
   }
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) override {
+    return open_().said_in_line(keys);
+  }
   bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
     return open_().amend(claim, until, overdue);
   }

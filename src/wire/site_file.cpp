@@ -16,13 +16,13 @@ namespace thole::wire {
 
 namespace {
 
-constexpr std::string_view key = "state.group";
+constexpr std::string_view group_key = "state.group";
 
 std::string line_of(const std::string& group) { return fmt::format("group = \"{}\"", group); }
 
 std::string group_in(const std::string& text, const std::string& path, unsigned* line = nullptr) {
   for (const TomlEntry& entry : read_toml(text, path)) {
-    if (entry.key != key || entry.values.empty()) continue;
+    if (entry.key != group_key || entry.values.empty()) continue;
     if (line) *line = entry.line;
     return entry.values.front();
   }
@@ -75,7 +75,7 @@ std::string with_state_group(const std::string& text, const std::string& group, 
   try {
     std::vector<TomlEntry> was = read_toml(text, path), is = read_toml(result, path);
     const auto others = [](std::vector<TomlEntry>& entries) {
-      std::erase_if(entries, [](const TomlEntry& entry) { return entry.key == key; });
+      std::erase_if(entries, [](const TomlEntry& entry) { return entry.key == group_key; });
       std::vector<std::pair<std::string, std::vector<std::string>>> pairs;
       for (const TomlEntry& entry : entries) pairs.emplace_back(entry.key, entry.values);
       return pairs;

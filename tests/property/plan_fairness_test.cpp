@@ -136,7 +136,7 @@ class Users {
   }
 
   bool step(const model::TicketView& ticket) {
-    const auto decision = plan::decide(queue_, ticket.number, wants_of(ticket), states_, lowest(ticket.count), noon);
+    const auto decision = plan::decide(queue_, ticket.number, ticket, states_, lowest(ticket.count), noon);
     const auto* take = std::get_if<model::Take>(&decision);
     if (const auto* wait = std::get_if<model::Wait>(&decision)) return noted(lanes_.at(lane_of_.at(ticket.number)), *wait);
     if (!take) return false;

@@ -98,7 +98,7 @@ class Crowd {
     one.woken = false;
     bool could = false;
     const auto decide = [&](const model::QueueView& shown) {
-      return plan::decide(shown, ticket.number, wants_of(ticket), states_, lowest(ticket.count), wall());
+      return plan::decide(shown, ticket.number, ticket, states_, lowest(ticket.count), wall());
     };
     const model::Decision decision = one.grace.decide(queue_, ticket.number, now_, [&](model::QueueView shown) {
       const model::Decision asked = decide(shown);

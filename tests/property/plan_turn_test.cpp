@@ -166,7 +166,7 @@ class Play {
       while (slots.size() > ticket.count) slots.erase(slots.begin() + dice_.roll(static_cast<std::uint32_t>(slots.size())));
       return slots.size() == ticket.count ? std::optional(slots) : std::nullopt;
     };
-    return plan::decide(queue_, queued ? std::optional(ticket.number) : std::nullopt, wants_of(ticket), states_, any, now_);
+    return plan::decide(queue_, queued ? std::optional(ticket.number) : std::nullopt, ticket, states_, any, now_);
   }
 
   void step(const model::TicketView& ticket, bool queued) {
@@ -207,7 +207,7 @@ class Play {
     running_[ticket.number] = running;
     woken_.insert(take.nudge.begin(), take.nudge.end());
     may_start_one_after_the_other(first);
-    both_fit += first.size();
+    both_fit += static_cast<unsigned>(first.size());
   }
 
   // Those who want the same GPUs, may start at this moment too, and declared less, or the same and came first: whoever passes
@@ -228,17 +228,9 @@ class Play {
   void may_start_one_after_the_other(const std::vector<std::uint64_t>& numbers) {
     model::QueueView then = queue_;
     then.yields = false;
-    std::uint32_t wanted = 0;
-    const plan::Chooser lowest = [&](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
-      std::vector<unsigned> slots;
-      for (unsigned s = 0; s < free.size() && slots.size() < wanted; ++s)
-        if (free[s]) slots.push_back(s);
-      return slots.size() == wanted ? std::optional(slots) : std::nullopt;
-    };
     for (const std::uint64_t number : numbers) {
       const model::TicketView ticket = ticket_of(number);
-      wanted = ticket.count;
-      const model::Decision decision = plan::decide(then, number, wants_of(ticket), states_, lowest, now_);
+      const model::Decision decision = plan::decide(then, number, ticket, states_, lowest(ticket.count), now_);
       const auto* take = std::get_if<model::Take>(&decision);
       if (!take && !may_start(number)) show(number);
       RC_ASSERT(take || may_start(number));

@@ -109,6 +109,7 @@ class FakeStore final : public port::ClaimStore {
     return found;
   }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>&) override { return {}; }
   void check(const std::string&, const std::vector<std::string>&, std::span<const Fd>, uid_t) override {}
   bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }
   port::StoreAbout about() const override { return {"memory", "private", "", {}, {}}; }
@@ -134,7 +135,10 @@ class FakeStore final : public port::ClaimStore {
             slot.holders.push_back({claim.uid, claim.shares_mib.has_value(), false, claim.shares_mib, std::nullopt});
         view.slots.push_back(slot);
       }
-      decision_ = rule(view, std::nullopt, WallTime{Millis{1'700'000'000'000}});
+      model::Wants wants{entry_, {}, store_.me};
+      for (std::size_t slot = 0; slot < store_.slots.size(); ++slot)
+        if (std::ranges::count(entry_.eligible, store_.slots[slot]) > 0) wants.eligible.set(slot);
+      decision_ = rule(view, std::nullopt, wants, WallTime{Millis{1'700'000'000'000}});
       const auto* take = std::get_if<model::Take>(&decision_);
       if (!take) return std::nullopt;
       port::Claim claim;

@@ -73,11 +73,6 @@ struct Scene {
   }
 };
 
-inline plan::Wants wants_of(const model::TicketView& ticket) {
-  return {ticket.eligible,     ticket.count,      ticket.uid, ticket.shared, ticket.share_with_any,
-          ticket.trust_claims, ticket.memory_mib, ticket.time, ticket.leave};
-}
-
 // The lowest slots.
 inline plan::Chooser lowest(unsigned count) {
   return [count](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
@@ -91,7 +86,7 @@ inline plan::Chooser lowest(unsigned count) {
 
 inline model::Decision decide_for(const Scene& scene, std::uint64_t number) {
   const model::TicketView& ticket = scene.queue.tickets[number - 1];
-  return plan::decide(scene.queue, number, wants_of(ticket), scene.states, lowest(ticket.count), noon);
+  return plan::decide(scene.queue, number, ticket, scene.states, lowest(ticket.count), noon);
 }
 
 inline std::string text(const model::SlotSet& set) {

@@ -1,7 +1,9 @@
 """Who was let go first for the end that he declared keeps that end: nobody who waits is put off by a later one."""
 import contextlib
 import json
+import os
 import subprocess
+import threading
 
 import pytest
 
@@ -112,3 +114,88 @@ def test_nor_does_a_map_begin_a_task_that_would_end_later(box, tmp_path):
     thole(box, "map", "--on", "1", "--time", "2s", "--", "sh", "-c", f"echo {{}} >> {begun}; sleep 1.2", ":::", "a", "b", "c")
     assert wide.wait(60) == 0
     assert begun.read_text().split() == ["a", "wide", "b", "c"]
+
+
+def test_two_that_went_first_do_not_put_off_together_what_either_alone_would_not(wide_box):
+    """One GPU is to spare: the second takes it, since the first is to end; now the first is not to spare any more."""
+    box = wide_box
+    thole(box, "claim", "-g", "2", "--time", "30s")
+    with waits(box, "-g", "3"):
+        first = thole(box, "claim", "--time", "5s").stdout.strip()
+        second = thole(box, "claim", "--time", "70s").stdout.strip()
+        promised = waiting(box)[0]["starts_by"]
+        refused(box, first, "60s")
+        assert waiting(box)[0]["starts_by"] == promised
+        thole(box, "extend", first, "10s")
+        thole(box, "release", second)
+        thole(box, "extend", first, "60s")
+
+
+def test_a_ticket_that_is_wiped_for_a_moment_lets_nobody_off(box):
+    thole(box, "claim", "--on", "0", "--time", "1m")
+    queue = os.path.join(box["THOLE_STATE_DIR"], "queue")
+    with waits(box, "-g", "2"):
+        claim = thole(box, "claim", "--on", "1", "--time", "20s").stdout.strip()
+        whole = open(queue, "rb").read()
+        over = threading.Event()
+
+        def wipe():
+            with open(queue, "r+b", buffering=0) as file:
+                while not over.is_set():
+                    os.pwrite(file.fileno(), bytes(len(whole) - 64), 64)
+
+        wiper = threading.Thread(target=wipe)
+        wiper.start()
+        try:
+            for _ in range(5):
+                refused(box, claim, "2h")
+        finally:
+            over.set()
+            wiper.join()
+
+
+def started_with_two_places(box, tmp_path, limit):
+    """A map with two places on GPU 1, whose items come when the test writes them."""
+    items = subprocess.Popen([THOLE, "map", "--on", "1", "--per-gpu", "2", "--time", limit, "--", "sh", "-c",
+                              f"echo {{}} >> {tmp_path}/begun; sleep 3; echo {{}} >> {tmp_path}/ended"],
+                             env=box, stdin=subprocess.PIPE, start_new_session=True)
+    items.stdin.write(b"one\n")
+    items.stdin.flush()
+    eventually(lambda: (tmp_path / "begun").exists(), "the first task begins")
+    return items
+
+
+def test_nor_does_an_idle_place_of_a_map_begin_a_task_that_would_end_later(box, tmp_path):
+    thole(box, "claim", "--on", "0", "--time", "8s")
+    with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--", "sh", "-c", f"echo wide >> {tmp_path}/begun"], env=box) as wide:
+        eventually(lambda: len(waiting(box)) == 1, "it waits")
+        items = started_with_two_places(box, tmp_path, "5s")
+        eventually(lambda: (tmp_path / "ended").exists(), "the first task has ended")
+        items.stdin.write(b"two\n")
+        items.stdin.close()
+        assert wide.wait(60) == 0 and items.wait(60) == 0
+    assert (tmp_path / "begun").read_text().split() == ["one", "wide", "two"]
+
+
+def test_the_end_of_a_map_s_lane_is_that_of_its_last_task(box, tmp_path):
+    items = started_with_two_places(box, tmp_path, "20s")
+    claims = lambda: json.loads(thole(box, "status", "--json").stdout)["claims"]
+    thole(box, "extend", claims()[0]["id"], "10m")
+    extended = claims()[0]["until"]
+    items.stdin.write(b"two\n")
+    items.stdin.flush()
+    eventually(lambda: (tmp_path / "begun").read_text().split() == ["one", "two"], "the second task begins beside the first")
+    assert claims()[0]["until"][:16] == extended[:16]
+    items.stdin.close()
+    assert items.wait(60) == 0
+
+
+def test_a_long_patience_is_part_of_what_is_declared(box):
+    """Else it would go first, hear nothing, and be there long after who let it go was promised his start."""
+    thole(box, "claim", "--on", "0", "--time", "1m")
+    with waits(box, "-g", "2"):
+        job = thole(box, "submit", "-q", "--time", "5s", "--patience", "10m", "--", "true").stdout.strip()
+        eventually(lambda: len(waiting(box)) == 2, "it does not go first")
+        thole(box, "cancel", job)
+        short = thole(box, "submit", "-q", "--time", "5s", "--", "true").stdout.strip()
+        thole(box, "wait", short)

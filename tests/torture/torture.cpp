@@ -119,16 +119,8 @@ port::Entry random_entry(const Site& site) {
 
 // The real rule, over units that are all healthy and free of strangers. `overtook`: it let this one go before an earlier one.
 model::Rule rule_for(const port::Entry& entry, bool* overtook = nullptr) {
-  return [&entry, overtook](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
-    plan::Wants wants;
-    const auto& keys = entry.eligible;
-    for (unsigned slot = 0; slot < queue.slots.size(); ++slot)
-      if (std::find(keys.begin(), keys.end(), queue.slots[slot].key) != keys.end()) wants.eligible.set(slot);
-    wants.count = entry.count;
-    wants.uid = ::geteuid();
-    wants.shared = entry.shared;
-    wants.memory_mib = entry.memory_mib;
-    wants.time = entry.time;
+  return [&entry, overtook](const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
+                            WallTime now) {
     std::vector<plan::SlotState> states(queue.slots.size(), {true, unit_memory_mib, 0});
     plan::Chooser choose = [&](const model::SlotSet& free) -> std::optional<std::vector<unsigned>> {
       std::vector<unsigned> slots;

@@ -107,15 +107,9 @@ std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t
 port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
                       const std::vector<std::size_t>& eligible) {
   port::Entry entry;
+  static_cast<model::Terms&>(entry) = request.terms();
   entry.id = options.id.empty() ? fresh_claim_id() : options.id;
   entry.eligible = keys_of(site, eligible);
-  entry.count = request.gpus;
-  entry.shared = request.share;
-  entry.share_with_any = request.share_with == model::ShareWith::any;
-  entry.trust_claims = request.trust_claims;
-  entry.memory_mib = request.share ? request.memory_mib.value_or(0) : 0;
-  entry.time = request.time;
-  entry.leave = request.leave;
   entry.command = options.command;
   entry.needs_note = !options.keeps_around;
   entry.cancel = options.cancel;
@@ -182,6 +176,8 @@ class Acquisition {
         if (auto trouble = still_used(told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept
+        passed_.clear();
+        ends_by_.reset();
         select_again();
         continue;
       }
@@ -228,12 +224,12 @@ class Acquisition {
 
   std::optional<port::Claim> try_step(bool& stopped) {
     for (;;) try {
-        return place_->step([&](const auto& queue, auto mine, auto now) -> model::Decision {
+        return place_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
           stopped = options_.stands_still && options_.stands_still();
           if (stopped) return model::Refuse{};
-          model::Decision decision = choice_(queue, mine, now);
+          model::Decision decision = choice_(queue, mine, wants, now);
           // A sharer is asked once more, of the budgets alone (no line is shown).
-          if (const auto* take = std::get_if<model::Take>(&decision); take && take->ends_by)
+          if (const auto* take = std::get_if<model::Take>(&decision); take && !take->passed.empty())
             passed_ = take->passed, ends_by_ = take->ends_by;
           return decision;
         });
@@ -454,8 +450,8 @@ Preview preview(Site& site, const model::Request& asked) {
   port::Entry entry = entry_for(site, request, {}, choice.eligible());
   entry.only_looks = true;
   auto place = store.enter(std::move(entry));
-  (void)place->step([&](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) -> model::Decision {
-    seen.decision = choice(queue, mine, now);
+  (void)place->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
+    seen.decision = choice(queue, mine, wants, now);
     return model::Refuse{false, "only looking"};
   });
   const bool waits = std::holds_alternative<model::Wait>(seen.decision);

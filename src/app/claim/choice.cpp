@@ -31,14 +31,15 @@ std::vector<pid_t> Choice::strangers(const model::SlotSet& slots) const {
   return pids;
 }
 
-model::Decision Choice::operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+model::Decision Choice::operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
+                                   WallTime now) {
   map_slots(queue);
   fill_states(queue);
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
     if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
   ordered_ = queue.ordered;
   return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
-    return plan::decide(shown, mine, wants(), states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
+    return plan::decide(shown, mine, wants, states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
   });
 }
 
@@ -51,21 +52,6 @@ std::optional<plan::Placement> Choice::if_all_were_free() const {
 
 std::string Choice::my_user() const {
   return request_.beside == model::Beside::mine ? site_.user_name(site_.uid) : std::string();
-}
-
-plan::Wants Choice::wants() const {
-  plan::Wants wants;
-  for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-    if (unit_of_[slot] && std::binary_search(eligible_.begin(), eligible_.end(), *unit_of_[slot])) wants.eligible.set(slot);
-  wants.count = request_.gpus;
-  wants.uid = site_.uid;
-  wants.shared = request_.share;
-  wants.share_with_any = request_.share_with == model::ShareWith::any;
-  wants.trust_claims = request_.trust_claims;
-  wants.memory_mib = request_.share ? request_.memory_mib.value_or(0) : 0;
-  wants.time = request_.time;
-  wants.leave = request_.leave;
-  return wants;
 }
 
 void Choice::map_slots(const model::QueueView& queue) {

@@ -43,11 +43,11 @@ class Choice {
   std::optional<plan::Placement> if_all_were_free() const;
 
   // The rule.
-  model::Decision operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now);
+  model::Decision operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
+                             WallTime now);
 
  private:
   std::string my_user() const;
-  plan::Wants wants() const;
   void map_slots(const model::QueueView& queue);
   void fill_states(const model::QueueView& queue);
   std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;

@@ -25,7 +25,7 @@ struct LifeEvents {
   std::function<void(const std::vector<std::string>&)> spared;        // at the end: may be of who was there before
   std::function<void()> unseen;                                       // there is a rest and nothing can be told of it
   std::function<void(const port::Ending&)> ending;                    // at each step towards the end
-  std::function<void(plan::Rung, plan::Why)> rung;                    // before the signals of this rung are sent
+  std::function<void(plan::Rung, plan::Why)> rung{};                  // before the signals of this rung are sent
 };
 
 // Why a command has ended, as far as it was ended: of the moment of its end, for who has ended by himself was not ended by what

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "app/claim/line_as_told.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "plan/place/free.hpp"
 
 namespace thole::app {
 namespace {
@@ -14,11 +16,93 @@ bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
 }
 
-void refuse_to_put_off(std::uint32_t whom, const Site& site, WallTime ends_by) {
+// Somebody whom the claim has passed, still in line, and by when it is to end for his sake, where that is known.
+struct Delayed {
+  std::uint32_t uid = 0;
+  std::optional<WallTime> ends_by;
+};
+
+struct StillThere {
+  std::vector<model::InLine> with_ticket;
+  std::vector<model::InLine> by_word;            // the ticket was written over, and he says himself that he waits
+  bool nobody() const { return with_ticket.empty() && by_word.empty(); }
+};
+
+StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const std::vector<model::Waiting>& waiting) {
+  StillThere there;
+  for (const model::InLine& passed : claim.passed) {
+    const bool has_ticket = std::ranges::any_of(waiting, [&](const model::Waiting& one) {
+      return one.vouched && !one.stopped && passed.first == one.ticket &&
+             (passed.second == one.uid || one.uid == static_cast<std::uint32_t>(-1));
+    });
+    if (has_ticket) there.with_ticket.push_back(passed);
+  }
+  if (there.with_ticket.size() == claim.passed.size()) return there;
+  const std::vector<model::InLine> said = store.said_in_line(claim.keys);
+  for (const model::InLine& passed : claim.passed)
+    if (std::ranges::count(said, passed) > 0 && std::ranges::count(waiting, passed.first, &model::Waiting::ticket) == 0)
+      there.by_word.push_back(passed);
+  return there;
+}
+
+// What the line is promised while this claim ends then.
+std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<model::Holding> holdings,
+                                                 const std::vector<model::Waiting>& waiting, const std::string& id,
+                                                 std::optional<WallTime> until) {
   const WallTime now = site.clock.wall();
-  const auto left = std::chrono::floor<Seconds>(ends_by - now);
-  throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, since it was to end by {}",
-                                                  printable(site.user_name(whom), 32), format_local(ends_by, now)))
+  for (model::Holding& holding : holdings)
+    if (holding.id == id) holding.until = until;
+  const model::Snapshot& snapshot = site.observer.snapshot();
+  LineAsTold line;
+  for (const model::Unit& unit : site.observer.units()) {
+    std::vector<model::Holding> own;
+    for (const model::Holding& holding : holdings)
+      if (holding.key == unit.key) own.push_back(holding);
+    const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, site.policy, {}, "");
+    const bool sick = seen.standing == plan::Standing::sick;
+    line.add(unit.key, own,
+             {own.empty() ? seen.standing == plan::Standing::free : !sick, unit.memory_mib_of(snapshot.machine).value_or(0),
+              own.empty() ? seen.unclaimed_mib : 0, sick},
+             now);
+  }
+  for (const model::Waiting& one : waiting) line.add(one);
+  return plan::promises(line.view, line.states, now);
+}
+
+// Absent: nobody. `there`: who of the passed waits still.
+std::optional<Delayed> put_off_by(port::ClaimStore& store, const Site& site, const EndOfClaim& claim,
+                                 const std::vector<model::Waiting>& waiting, const StillThere& there,
+                                 std::optional<WallTime> until) {
+  if (there.nobody()) return std::nullopt;
+  const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
+  if (!is_within(until, claim.ends_by)) return Delayed{first.second, claim.ends_by};
+  const WallTime now = site.clock.wall();
+  const std::vector<model::Holding> holdings = store.holdings();
+  const auto mine = std::ranges::find(holdings, claim.id, &model::Holding::id);
+  if (mine == holdings.end() || !mine->until) return std::nullopt;   // nothing is promised by its end
+  if (until && *until <= *mine->until) return std::nullopt;
+  if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
+  const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
+  const auto was = promises_if(site, holdings, waiting, claim.id, after_now(*mine->until));
+  const auto is = promises_if(site, holdings, waiting, claim.id, until);
+  std::optional<Delayed> found;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    if (!was[i] || std::ranges::count(there.with_ticket, waiting[i].ticket, &model::InLine::first) == 0) continue;
+    if ((!is[i] || *is[i] > std::max(*was[i], now)) && (!found || *was[i] < *found->ends_by))
+      found = Delayed{waiting[i].uid, after_now(*was[i])};
+  }
+  return found;
+}
+
+[[noreturn]] void refuse_to_put_off(const Delayed& whom, const Site& site) {
+  const WallTime now = site.clock.wall();
+  const std::string user = printable(site.user_name(whom.uid), 32);
+  if (!whom.ends_by)
+    throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, and is told by when it ends", user))
+        .hint("it can be extended once nobody of them waits any more");
+  const auto left = std::chrono::floor<Seconds>(*whom.ends_by - now);
+  throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, since it was to end by {}", user,
+                                                  format_local(*whom.ends_by, now)))
       .hint(left > Seconds{0} ? "it can be extended until then: thole extend " + format_duration(left)
                               : "it can be extended once nobody of them waits any more");
 }
@@ -29,27 +113,25 @@ EndOfClaim end_of_claim(const Acquired& acquired) {
   return {acquired.claim.id, acquired.claim.keys, acquired.passed, acquired.ends_by};
 }
 
-std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfClaim& claim) {
-  for (const model::Waiting& one : store.waiting()) {
-    const auto is_it = [&](const model::InLine& passed) {
-      return passed.first == one.ticket && (passed.second == one.uid || one.uid == static_cast<std::uint32_t>(-1));
-    };
-    if (!one.vouched || one.stopped) continue;
-    if (const auto found = std::ranges::find_if(claim.passed, is_it); found != claim.passed.end()) return found->second;
+bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until) {
+  if (acquired.passed.empty()) return true;
+  const EndOfClaim claim = end_of_claim(acquired);
+  const std::vector<model::Waiting> waiting = store.waiting();
+  const StillThere there = still_there(store, claim, waiting);
+  if (put_off_by(store, site, claim, waiting, there, until)) return false;
+  if (there.nobody()) {
+    acquired.passed.clear();
+    acquired.ends_by.reset();
   }
-  return std::nullopt;
-}
-
-bool may_end_at(port::ClaimStore& store, Acquired& acquired, std::optional<WallTime> until) {
-  if (is_within(until, acquired.ends_by)) return true;
-  if (still_in_line(store, end_of_claim(acquired))) return false;
-  acquired.ends_by.reset();
   return true;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
-  if (!is_within(until, claim.ends_by))
-    if (const auto whom = still_in_line(store, claim)) refuse_to_put_off(*whom, site, *claim.ends_by);
+  if (!claim.passed.empty()) {
+    const std::vector<model::Waiting> waiting = store.waiting();
+    if (const auto whom = put_off_by(store, site, claim, waiting, still_there(store, claim, waiting), until))
+      refuse_to_put_off(*whom, site);
+  }
   return store.amend(port::Claim{claim.id, claim.keys, {}}, until);
 }
 

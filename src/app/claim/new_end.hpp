@@ -1,4 +1,5 @@
-// The declared end of a claim that runs. One that was let past others by that end keeps within what they were promised for it.
+// The declared end of a claim that runs. One that went before others by that end puts none of them off by a later one, as long
+// as they wait. What its end may be is asked anew each time: others may have been let past since, who count on it too.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,8 @@ struct EndOfClaim {
 };
 EndOfClaim end_of_claim(const Acquired& acquired);
 
-// The user of the first of those who were passed that still waits.
-std::optional<std::uint32_t> still_in_line(port::ClaimStore& store, const EndOfClaim& claim);
-
 // May what begins in it now end then, without putting them off? Once nobody of them waits, it may from then on.
-bool may_end_at(port::ClaimStore& store, Acquired& acquired, std::optional<WallTime> until);
+bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until);
 
 // Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off.
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until);

@@ -58,6 +58,7 @@ class Map {
   void lane_won();
   void start(std::size_t place);
   void begin(MapSeat& seat, std::size_t place);
+  std::optional<WallTime> last_end(const MapLane& lane) const;
   void put_off(MapSeat& seat, std::size_t place);
   unsigned busy() const {
     unsigned all = 0;
@@ -108,6 +109,7 @@ class Map {
   std::uint64_t numbers_ = 0, orders_ = 0;
   bool items_over_ = false, waits_for_items_ = false;
   int items_watched_ = -1;
+  std::uint64_t turn_ = 0;               // one a wait
   std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run
@@ -165,6 +167,10 @@ bool Map::next_task(MapTask& task) {
 void Map::fill() {
   while (!idle_.empty() && !wants_) {
     const std::size_t place = idle_.back();
+    if (MapLane& lane = *seats_[place].lane; std::exchange(lane.asked_in, turn_) != turn_ && wanted_by_others(lane)) {
+      take_no_more(lane);                // they came while it had no task for the place
+      continue;
+    }
     if (!next_task(seats_[place].task)) break;
     idle_.pop_back();
     start(place);
@@ -220,6 +226,7 @@ void Map::open_lane(LaneGain gain) {
     seats_[place].lane = lane.get();
     lane->places.push_back(place);
   }
+  lane->asked_in = turn_;                // it has only begun
   idle_.insert(idle_.end(), lane->places.rbegin(), lane->places.rend());
   lanes_.push_back(std::move(lane));
 }
@@ -294,12 +301,21 @@ void Map::put_off(MapSeat& seat, std::size_t place) {
 
 void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
-  if (const auto& limit = wanted_.lane.request.time) {
+  if (wanted_.lane.request.time) {
     timed_ = true;
-    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, seat.task.started + *limit);
+    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, last_end(lane));
   }
   nobodys_.a_task_begins();
   pool_.start(place);
+}
+
+// Of its tasks, by their limits: one may have been extended, or have begun before the others.
+std::optional<WallTime> Map::last_end(const MapLane& lane) const {
+  std::optional<SteadyTime> last;
+  for (const std::size_t place : lane.places)
+    if (const auto& life = seats_[place].life; life && life->limit && (!last || *life->limit > *last)) last = life->limit;
+  if (!last) return std::nullopt;
+  return ports_.run.site.clock.wall() + std::chrono::duration_cast<Millis>(*last - now());
 }
 
 void Map::handle(const port::PoolEvent& event) {
@@ -356,6 +372,7 @@ void Map::vacate(MapSeat& seat, std::size_t place) {
   seat.life.reset();
   --lane.busy;
   wants_ = false;
+  lane.asked_in = turn_;
   if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
   if (!lane.leaving) idle_.push_back(place);
 }
@@ -365,7 +382,7 @@ void Map::vacate(MapSeat& seat, std::size_t place) {
 bool Map::wanted_by_others(MapLane& lane) {
   if (!lane.holds()) return false;
   if (const auto& limit = wanted_.lane.request.time)
-    if (!may_end_at(store_of(lane), lane.gain.acquired, ports_.run.site.clock.wall() + *limit)) return true;
+    if (!may_end_at(store_of(lane), ports_.run.site, lane.gain.acquired, ports_.run.site.clock.wall() + *limit)) return true;
   const auto waiters = store_of(lane).wanted_by(lane.gain.acquired.claim);
   return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
 }
@@ -474,6 +491,7 @@ MapOutcome Map::run() {
     claim_or_give_back();
     if (over()) break;
     happened_ = pool_.wait(next_deadline());
+    ++turn_;
     while (const auto event = next_event()) handle(*event);
     deadlines_passed();
   }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct MapLane {
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
   bool gave_up = false;                  // on what lives of a task's group
+  std::uint64_t asked_in = 0;            // the last turn in which it was asked whether others want its GPUs
   LaneRest rest;
 
   bool holds() const { return !gain.acquired.claim.locks.empty(); }

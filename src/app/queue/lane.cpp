@@ -77,6 +77,7 @@ class Lane {
 bool Lane::claim(model::JobId first) {
   spec_ = ports_.jobs.spec(first);
   model::Request request = spec_.request;
+  if (request.time) *request.time += spec_.beyond_limit();
   request.leave = std::max(request.leave, spec_.leave);
   request.wait.reset();                          // a job waits as long as it takes
   AcquireOptions options;
@@ -198,11 +199,11 @@ bool Lane::somebody_waits() {
 
 // Who let us go first, for the end that we had declared, does not wait for a task longer than that (an edited one).
 bool Lane::next_may_begin() {
-  if (!claim_.acquired().ends_by) return true;
+  if (claim_.acquired().passed.empty()) return true;
   const std::optional<model::Job> job = job_of(ports_.jobs, job_);
   if (!job) return true;
   std::optional<WallTime> until;
-  if (job->terms.time) until = site_.clock.wall() + *job->terms.time;
+  if (job->terms.time) until = site_.clock.wall() + *job->terms.time + spec_.beyond_limit();
   return claim_.may_end_at(until);
 }
 

@@ -38,7 +38,7 @@ void LaneClaim::ends_at(std::optional<WallTime> until) {
 }
 
 bool LaneClaim::may_end_at(std::optional<WallTime> until) {
-  return !is_held() || app::may_end_at(acquired_.store(site_), acquired_, until);
+  return !is_held() || app::may_end_at(acquired_.store(site_), site_, acquired_, until);
 }
 
 bool LaneClaim::is_wanted() const {

@@ -111,7 +111,7 @@ std::optional<WallTime> LaneTasks::known_end() const {
   std::optional<WallTime> last;
   for (const auto& [number, running] : running_) {
     if (!running.time || running.clock.paused()) return std::nullopt;
-    const WallTime end = running.started + *running.time + running.clock.stood();
+    const WallTime end = running.started + *running.time + running.clock.stood() + spec_.beyond_limit();
     last = last ? std::max(*last, end) : end;
   }
   return last;

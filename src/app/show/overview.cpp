@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/claim/line_as_told.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/place/free.hpp"
@@ -59,39 +60,6 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
   return row;
 }
 
-// The queue's view of the claims, rebuilt from what the store tells everybody, so that the promises are those of the rule
-// itself.
-struct Rebuilt {
-  model::QueueView view;
-  std::vector<plan::SlotState> states;
-
-  void add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state) {
-    if (view.slots.size() == model::max_slots) return;
-    model::SlotView slot{key, {}};
-    for (const model::Holding& holding : holdings)
-      slot.holders.push_back({holding.uid, holding.shared, holding.share_with_any, holding.memory_mib, holding.until});
-    view.slots.push_back(std::move(slot));
-    states.push_back(state);
-  }
-
-  void add(const model::Waiting& waiting) {
-    model::TicketView ticket;
-    ticket.number = waiting.ticket;
-    ticket.uid = waiting.uid;
-    ticket.count = waiting.count;
-    ticket.shared = waiting.shared;
-    ticket.memory_mib = waiting.memory_mib.value_or(0);
-    ticket.time = waiting.time;
-    ticket.leave = waiting.leave;
-    ticket.since = waiting.since;
-    ticket.stopped = waiting.stopped || !waiting.vouched;
-    for (std::size_t slot = 0; slot < view.slots.size(); ++slot)
-      if (std::find(waiting.eligible.begin(), waiting.eligible.end(), view.slots[slot].key) != waiting.eligible.end())
-        ticket.eligible.set(slot);
-    view.tickets.push_back(std::move(ticket));
-  }
-};
-
 }  // namespace
 
 const char* to_string(State state) {
@@ -135,7 +103,7 @@ Overview look_over(const OverviewSources& sources) {
   const std::vector<model::Unit>& units = sources.observer.units();
   overview.outer = plan::outer_allotment(overview.snapshot, units, sources.environment);
 
-  Rebuilt queue;
+  LineAsTold line;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const auto others = std::stable_partition(holdings.begin(), holdings.end(),
                                               [&](const model::Holding& holding) { return holding.key != units[i].key; });
@@ -149,13 +117,14 @@ Overview look_over(const OverviewSources& sources) {
     else if (kept_off != out_of_reach.end()) doubt(row, kept_off->why);
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
     const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
-    queue.add(units[i].key, row.holdings,
-              {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib,
-               verdict.standing == plan::Standing::sick});
+    line.add(units[i].key, row.holdings,
+             {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib,
+              verdict.standing == plan::Standing::sick},
+             overview.now);
   }
   overview.unseen = std::move(holdings);
-  for (const model::Waiting& ticket : waiting) queue.add(ticket);
-  const auto promises = plan::promises(queue.view, queue.states, overview.now);
+  for (const model::Waiting& ticket : waiting) line.add(ticket);
+  const auto promises = plan::promises(line.view, line.states, overview.now);
   for (std::size_t i = 0; i < waiting.size(); ++i) overview.queue.push_back({std::move(waiting[i]), promises[i]});
   return overview;
 }

@@ -31,7 +31,7 @@ constexpr double switch_x = 344, switch_width = 40, device_x = 408, gpu_width = 
 constexpr double gpu_height = 38, part_height = 18, nic_height = 19, gap = 6, cluster_gap = 12, place_gap = 10,
                  heading_height = 20;
 constexpr double line_height = 14, core_pitches[] = {18, 14, 11};
-constexpr std::string_view ink_color = "#1f2328", faint = "#59636e", wire = "#8c959f";
+constexpr std::string_view ink_color = "#1f2328", faint_color = "#59636e", wire_color = "#8c959f";
 
 struct Look {
   std::string_view fill, edge, says;
@@ -77,7 +77,7 @@ class Picture {
 
   std::string document() {
     svg_.text(margin, 32, title_of(overview_), {.size = 18, .bold = true});
-    svg_.text(margin, 50, summary_of(machine_), {.size = 11, .fill = faint});
+    svg_.text(margin, 50, summary_of(machine_), {.size = 11, .fill = faint_color});
     y_ = 66;
     for (const app::Package& package : chart_.packages) draw(package);
     for (const Place& place : chart_.apart) {
@@ -143,8 +143,8 @@ class Picture {
     double at = y_ + heading_height;
     std::vector<std::string> lines = core_lines(place);
     for (std::size_t i = 0; i < std::min<std::size_t>(lines.size(), 3); ++i, at += line_height)
-      svg_.text(node_x + 10, at + 10, i == 2 && lines.size() > 3 ? lines[i] + " …" : lines[i], {.size = 10, .fill = faint},
-                node_width - 20);
+      svg_.text(node_x + 10, at + 10, i == 2 && lines.size() > 3 ? lines[i] + " …" : lines[i],
+                {.size = 10, .fill = faint_color}, node_width - 20);
     cores(place, at + 4, &svg_);
     draw_devices(place, y_, height);
     y_ += height;
@@ -235,15 +235,15 @@ class Picture {
       const bool shared = cluster.kind && bodies_of(cluster).size() + cluster.nics.size() > 1;
       double from = node_x + node_width;
       if (shared) {
-        svg_.line(from, y + tall / 2, switch_x, y + tall / 2, wire, 2);
-        svg_.box({switch_x, y, switch_width, tall}, {.fill = "#f6f8fa", .stroke = wire}, "switch");
+        svg_.line(from, y + tall / 2, switch_x, y + tall / 2, wire_color, 2);
+        svg_.box({switch_x, y, switch_width, tall}, {.fill = "#f6f8fa", .stroke = wire_color}, "switch");
         svg_.text(switch_x + switch_width / 2, y + tall / 2 + 4, *cluster.kind == LinkKind::pix ? "PIX" : "PXB",
-                  {.size = 10, .fill = faint, .anchor = "middle"});
+                  {.size = 10, .fill = faint_color, .anchor = "middle"});
         pcie_.push_back(*cluster.kind);
         from = switch_x + switch_width;
       }
       const auto connect = [&](double tallness) {
-        svg_.line(from, y + tallness / 2, device_x, y + tallness / 2, wire, 1.5);
+        svg_.line(from, y + tallness / 2, device_x, y + tallness / 2, wire_color, 1.5);
         y += tallness + gap;
       };
       for (const std::size_t body : bodies_of(cluster)) {
@@ -261,7 +261,7 @@ class Picture {
   void draw_nic(const model::Nic& nic, double y) {
     svg_.box({device_x, y, nic_width, nic_height}, {.fill = "#fffdf5", .stroke = "#bf9b30"}, "nic");
     svg_.text(device_x + 8, y + 13, nic.name, {.size = 10}, nic_width - 80);
-    svg_.text(device_x + nic_width - 8, y + 13, rate_of(nic), {.size = 10, .fill = faint, .anchor = "end"});
+    svg_.text(device_x + nic_width - 8, y + 13, rate_of(nic), {.size = 10, .fill = faint_color, .anchor = "end"});
   }
 
   void draw_gpu(std::size_t body, double y) {
@@ -280,7 +280,7 @@ class Picture {
     const std::string memory = gpu.memory_mib && parts.size() == 1 ? size_of(*gpu.memory_mib) : "";
     const double room = box.right() - name_x - 16 - width_of(memory, 11);
     svg_.text(name_x, y + 16, gpu_name(gpu, width_of(gpu_name(gpu), 11) > room), {.size = 11}, room);
-    svg_.text(box.right() - 8, y + 16, memory, {.size = 11, .fill = faint, .anchor = "end"});
+    svg_.text(box.right() - 8, y + 16, memory, {.size = 11, .fill = faint_color, .anchor = "end"});
     if (in_parts(body)) return draw_parts(units, box);
     if (!units.empty())
       svg_.text(box.x + 8, y + 31, holders_of(*units.front()), {.size = 11, .bold = true, .fill = look_of(*units.front()).edge},
@@ -339,7 +339,7 @@ class Picture {
     for (const LinkKind kind : {LinkKind::pix, LinkKind::pxb})
       if (std::count(pcie_.begin(), pcie_.end(), kind) != 0)
         item(kind == LinkKind::pix ? "PIX: one PCIe switch" : "PXB: several PCIe switches", [&] {
-          svg_.box({x, y_, 22, 13}, {.fill = "#f6f8fa", .stroke = wire}, "sample");
+          svg_.box({x, y_, 22, 13}, {.fill = "#f6f8fa", .stroke = wire_color}, "sample");
         });
     y_ += 18;
     std::vector<std::string> notes;
@@ -348,7 +348,7 @@ class Picture {
     if (!overview_.claims_problem.empty()) notes.push_back("claims: " + printable(overview_.claims_problem));
     for (const std::string& note : notes)
       for (const std::string& line : lines_of(note, 10, right - margin)) {
-        svg_.text(margin, y_ + 12, line, {.size = 10, .fill = faint});
+        svg_.text(margin, y_ + 12, line, {.size = 10, .fill = faint_color});
         y_ += line_height;
       }
   }

@@ -25,7 +25,7 @@ namespace thole::cli {
 namespace {
 
 constexpr std::size_t longest_name = 512;
-constexpr Millis patience{500};  // with the driver, while somebody waits for a key to answer
+constexpr Millis patience_at_a_key{500};  // with the driver, while somebody waits for a key to answer
 
 // What only the machine knows: its GPUs, its claims.
 class Here {
@@ -55,7 +55,7 @@ class Here {
 
   void add_gpus() {
     wire::Wire wire(config_.settings);
-    const model::Snapshot& snapshot = wire.observer().look(patience);
+    const model::Snapshot& snapshot = wire.observer().look(patience_at_a_key);
     const bool by_uuid = line_.typed.starts_with("GPU-") || line_.typed.starts_with("MIG-");
     for (const model::Unit& unit : wire.observer().units())
       add(by_uuid ? unit.key : unit.label, short_model(unit.model_of(snapshot.machine)));
@@ -64,7 +64,7 @@ class Here {
   void add_models() {
     wire::Wire wire(config_.settings);
     std::vector<std::string> seen;
-    for (const model::Gpu& gpu : wire.observer().look(patience).machine.gpus) {
+    for (const model::Gpu& gpu : wire.observer().look(patience_at_a_key).machine.gpus) {
       const std::string name = short_model(gpu.model);
       const std::string word = name.substr(0, name.find_first_of(" -"));  // "A100": what people type
       if (std::find(seen.begin(), seen.end(), word) == seen.end()) add(word, gpu.model);

@@ -48,7 +48,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   std::vector<unsigned> places;
   alone_.clear();
   for (unsigned slot : decision.slots) {
-    if (slot >= pass.view.slots.size() || !eligible_.test(slot))
+    if (slot >= pass.view.slots.size() || !wants_.eligible.test(slot))
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
     if (lock_slot(pass, slot, *claim, places)) continue;
     claim.reset();
@@ -181,7 +181,7 @@ bool FifoPlace::still_admitted(const model::Rule& rule) {
       holders.emplace_back().uid = static_cast<std::uint32_t>(-1);
     }
   }
-  const model::Decision decision = rule(view, std::nullopt, pass.now);
+  const model::Decision decision = rule(view, std::nullopt, wants_, pass.now);
   const auto* take = std::get_if<model::Take>(&decision);
   if (!take || !std::is_permutation(take->slots.begin(), take->slots.end(), mine.begin(), mine.end())) return false;
   step_out(pass);

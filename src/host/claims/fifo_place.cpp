@@ -25,9 +25,8 @@ constexpr Millis restless_look_after{10};
 constexpr const char* not_waited_for =        // anybody can keep it for ever, so it must not stop a claim
     "safe-gpu's users have kept their lock for 3 s, so it is not waited for: claims take the last GPUs that would do, its "
     "users the first";
-constexpr std::size_t most_heard = 4 * turn_places;   // of who stood in line and is written over; more costs those their place
 constexpr Millis least_waited{5};             // for safe-gpu's users, each time
-constexpr unsigned asks = 64 + model::max_slots;
+constexpr unsigned most_asks = 64 + model::max_slots;
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
@@ -134,16 +133,16 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
   if (store_.me().pid != maker_)
     throw Error(ErrorCode::internal, "a place in line cannot be used by a child of its process");
   pass.nodes.refresh_slots();
-  eligible_ = store_.slots_of(entry_);
+  wants_ = {entry_, store_.slots_of(entry_), store_.me().uid};
   restless_ = false;
   return pass.section.ordered() ? step_in_order(pass, rule, claim) : step_without_order(pass, rule, claim);
 }
 
 FifoPlace::Outcome FifoPlace::step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
   look_at_queue(pass);
-  for (unsigned ask = 0; ask < asks; ++ask) {
+  for (unsigned ask = 0; ask < most_asks; ++ask) {
     show_queue(pass);
-    decision_ = rule(pass.view, turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt, pass.now);
+    decision_ = rule(pass.view, turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt, wants_, pass.now);
     if (must_be_informed(pass)) return Outcome::uninformed;
     Outcome outcome = Outcome::done;
     if (auto* decided = std::get_if<model::Take>(&decision_)) outcome = take(pass, model::Take(*decided), claim);
@@ -174,7 +173,7 @@ std::string not_said(int why) {
 void FifoPlace::look_at_queue(Pass& pass) {
   pass.queue.read();
   if (turn_) {
-    turn_->ticket.view.eligible = eligible_;
+    turn_->ticket.view.eligible = wants_.eligible;
     const Ticket* mine = pass.at(turn_->ticket.place);
     const bool same = mine && says_the_same(*mine, turn_->ticket);
     store_.say(turn_->word, turn_->ticket);   // in which my wish may have changed, or which init has deleted
@@ -182,14 +181,14 @@ void FifoPlace::look_at_queue(Pass& pass) {
     if (!same && !pass.queue.write(turn_->ticket)) caution(not_written(errno));
     excused_ = excused_ || !same;
   }
-  pass.wanted = eligible_;
+  pass.wanted = wants_.eligible;
   for (const Ticket& ticket : pass.queue.tickets()) pass.wanted |= ticket.view.eligible;
   pass.who.read();
   const bool by_clock = last_wake_ == port::Wake::again;
   pass.view.by_clock = by_clock;
   // Beside whom a sharer sits is never left to a mark that anybody can wipe; nor is whether those before me could start.
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
-  pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, eligible_));
+  pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, wants_.eligible));
   if (!notes_) return;
   inform(pass, pass.view.slots);
 }
@@ -208,7 +207,7 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
   if (!pass.look.any_held()) return false;
   const bool takes = std::holds_alternative<model::Take>(decision_);
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
-  return !pass.look.informed() && (!takes || pass.anybody_before(mine, eligible_));
+  return !pass.look.informed() && (!takes || pass.anybody_before(mine, wants_.eligible));
 }
 
 // Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting. News is who was
@@ -227,7 +226,7 @@ bool FifoPlace::ask_for_words() {
 
 // Somebody may have written over the ticket of one who stands before me, just as I join: he says himself that he does. Before
 // my own ticket is seen: what is said after it may be said for it.
-void FifoPlace::hear_line() { heard_line_ = store_.in_line(eligible_, most_heard); }
+void FifoPlace::hear_line() { heard_line_ = store_.in_line(wants_.eligible); }
 
 void FifoPlace::show_queue(Pass& pass) {
   pass.view.tickets.clear();
@@ -244,7 +243,7 @@ void FifoPlace::show_queue(Pass& pass) {
     else if (!stopped_.empty()) stopped = is_stopped(ticket.view);
     const bool before_me = !turn_ || ticket.view.number < turn_->ticket.view.number;
     const bool declared_less = entry_.time && ticket.view.time && *ticket.view.time < *entry_.time;   // it may go first
-    if (!(before_me || declared_less) || (ticket.view.eligible & eligible_).none() || !store_.has_words()) continue;
+    if (!(before_me || declared_less) || (ticket.view.eligible & wants_.eligible).none() || !store_.has_words()) continue;
     const auto word = words_.find(ticket.place);
     const bool known = word != words_.end() && says_the_same(word->second.ticket, ticket);
     // Altered without end it would be unknown without end: where somebody without a word stood, a word is heard first.
@@ -267,16 +266,8 @@ bool FifoPlace::drop_dead(Pass& pass) {
 
 Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since) const {
   Ticket ticket;
+  static_cast<model::Wants&>(ticket.view) = wants_;
   ticket.view.number = number;
-  ticket.view.uid = store_.me().uid;
-  ticket.view.eligible = eligible_;
-  ticket.view.count = entry_.count;
-  ticket.view.shared = entry_.shared;
-  ticket.view.share_with_any = entry_.share_with_any;
-  ticket.view.trust_claims = entry_.trust_claims;
-  ticket.view.memory_mib = entry_.memory_mib;
-  ticket.view.time = entry_.time;
-  ticket.view.leave = entry_.leave;
   ticket.view.since = since;
   ticket.place = place;
   ticket.pid = store_.me().pid;

@@ -19,6 +19,11 @@
 #include "host/claims/unreadable_notes.hpp"
 
 namespace thole::host {
+namespace {
+
+constexpr std::size_t most_heard = 4 * turn_places;   // of who stood in line and is written over; more costs those their place
+
+}  // namespace
 
 FifoStore::FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only)
     : options_(std::move(options)), look_only_(look_only), me_(own_identity()), adopted_by_(::getpid()),
@@ -199,10 +204,17 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
   return vouched_among(words.directory.get(), words.number, tickets);
 }
 
-std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units, std::size_t most) {
+std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units) {
   const Words words = this->words();
   if (!words.directory) return {};
-  return in_line_among(words.directory.get(), words.number, units, most);
+  return in_line_among(words.directory.get(), words.number, units, most_heard);
+}
+
+std::vector<model::InLine> FifoStore::said_in_line(const std::vector<std::string>& keys) {
+  model::SlotSet units;
+  for (const std::string& key : keys)
+    if (const auto slot = nodes_->slot_of(key)) units.set(*slot);
+  return in_line(units);
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

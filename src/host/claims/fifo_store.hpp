@@ -20,7 +20,6 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <unordered_map>
 
 #include "host/claims/own_tickets.hpp"
@@ -40,6 +39,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) override;
   std::vector<std::string> own_claim(const std::string& id) override;
   std::optional<std::uint64_t> own_share(const std::string& id) override;
   port::ClaimLocks own_locks(const std::string& id) override;
@@ -63,7 +63,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
   // Those that users say themselves with numbers before this one's, for units that it wants too, and that were not shown;
   // likewise.
-  std::vector<model::InLine> in_line(const model::SlotSet& units, std::size_t most);   // as they say themselves
+  std::vector<model::InLine> in_line(const model::SlotSet& units);   // as they say themselves
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -217,7 +217,7 @@ class FifoPlace : public port::Place {
   FifoStore& store_;
   std::uint32_t maker_;                // the process that may use this place
   port::Entry entry_;
-  model::SlotSet eligible_;
+  model::Wants wants_;                         // of what was entered, by the slots of this pass
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
   std::vector<Shared> shared_;           // of the claim just taken

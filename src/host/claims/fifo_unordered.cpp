@@ -32,13 +32,13 @@ FifoPlace::Outcome FifoPlace::step_without_order(Pass& pass, const model::Rule& 
   watches_ = {};
   pass.view.tickets.clear();
   pass.view.ordered = false;
-  pass.look.fill(pass.view.slots, eligible_, /*try_all=*/true);
+  pass.look.fill(pass.view.slots, wants_.eligible, /*try_all=*/true);
   if (notes_) {
     notes_->read(pass.nodes.slots());
     pass.look.inform(pass.view.slots, *notes_, store_.me().uid, pass.now);
   }
   if (entry_.shared && pass.look.any_held() && !pass.look.informed()) return Outcome::uninformed;
-  decision_ = rule(pass.view, std::nullopt, pass.now);
+  decision_ = rule(pass.view, std::nullopt, wants_, pass.now);
   const auto* decided = std::get_if<model::Take>(&decision_);
   if (decided) {
     model::Take decision = *decided;

@@ -11,7 +11,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>

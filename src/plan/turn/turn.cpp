@@ -183,12 +183,12 @@ Wait wait(Moment& moment, const SlotSet& free, std::optional<std::size_t> before
 void keep_within(Take& take, Moment& moment, const Wants& wants) {
   const Line& line = moment.line;
   const SlotSet taken = set_of(take.slots);
-  const std::optional<Seconds> longest = moment.plan().longest_harmless(line.mine(), taken);
-  if (longest && *longest >= longest_time) return;
-  take.ends_by = moment.now + std::max(longest.value_or(*wants.time), *wants.time);
   for (std::size_t i = 0; i < line.mine(); ++i)
     if (!line[i].stopped && !line[i].passed_over && (line[i].wants.eligible & taken).any())
       take.passed.emplace_back(line[i].number, line[i].wants.uid);
+  const std::optional<Seconds> longest = moment.plan().longest_harmless(line.mine(), taken);
+  if (longest && *longest >= longest_time) return;
+  take.ends_by = moment.now + std::max(longest.value_or(*wants.time), *wants.time);
 }
 
 }  // namespace

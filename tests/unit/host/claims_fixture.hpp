@@ -54,19 +54,19 @@ inline bool admits(const model::SlotView& slot, const port::Entry& entry) {
 
 // First come, first served per overlapping set: the fairness rule without observation and backfill.
 inline model::Rule fifo_rule(port::Entry entry) {
-  return [entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime) -> model::Decision {
-    model::SlotSet eligible, busy;
+  return [entry](const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
+                 WallTime) -> model::Decision {
+    model::SlotSet busy;
     std::vector<unsigned> free;
     for (unsigned slot = 0; slot < queue.slots.size(); ++slot) {
-      if (std::find(entry.eligible.begin(), entry.eligible.end(), queue.slots[slot].key) == entry.eligible.end()) continue;
-      eligible.set(slot);
+      if (!wants.eligible[slot]) continue;
       if (admits(queue.slots[slot], entry)) free.push_back(slot);
       else busy.set(slot);
     }
     model::Wait wait;
     unsigned behind_count = 0;
     for (const auto& ticket : queue.tickets) {
-      if ((mine && ticket.number >= *mine) || (ticket.eligible & eligible).none()) continue;
+      if ((mine && ticket.number >= *mine) || (ticket.eligible & wants.eligible).none()) continue;
       ++wait.position;
       if (ticket.stopped) continue;
       wait.behind = ticket.number;

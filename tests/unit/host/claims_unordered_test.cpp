@@ -207,7 +207,7 @@ TEST_F(UnorderedWaiter, AForgedTicketWithMyNumberIsNotTakenForMine) {
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
   forge(9, ticket(mine.view.number));
   std::size_t shown = 0;
-  EXPECT_FALSE(place->step([&](const model::QueueView& queue, auto, auto) -> model::Decision {
+  EXPECT_FALSE(place->step([&](const model::QueueView& queue, auto, const auto&, auto) -> model::Decision {
     shown = queue.tickets.size();
     return model::Wait{};
   }));
@@ -263,7 +263,7 @@ TEST_F(Unordered, WhoStartsWakesThoseTheRuleNames) {
   EXPECT_FALSE(waiter->step(fifo_rule(wanted)));
   const auto number = store->waiting().at(0).ticket;
   auto other = store->enter(entry({"GPU-1"}));
-  EXPECT_TRUE(other->step([&](const auto&, auto, auto) -> model::Decision { return model::Take{{1}, {number}}; }));
+  EXPECT_TRUE(other->step([&](const auto&, auto, const auto&, auto) -> model::Decision { return model::Take{{1}, {number}}; }));
   EXPECT_EQ(waiter->sleep({}, std::chrono::steady_clock::now() + Seconds(1)), port::Wake::nudge);
 }
 
@@ -337,9 +337,9 @@ TEST_F(Unordered, ATicketThatIsAlteredAtEveryLookKeepsNobodyWaiting) {
   const auto wanted = entry({"GPU-1"});
   const model::Rule rule = fifo_rule(wanted);
   auto place = store->enter(wanted);
-  EXPECT_TRUE(place->step([&](const model::QueueView& queue, std::optional<std::uint64_t> mine, WallTime now) {
+  EXPECT_TRUE(place->step([&](const auto& queue, auto mine, const auto& wants, auto now) {
     forge(9, ticket(++number));
-    return rule(queue, mine, now);
+    return rule(queue, mine, wants, now);
   }));
 }
 
@@ -383,7 +383,7 @@ TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
   ASSERT_EQ(::flock(shared.get(), LOCK_SH), 0);
   auto wanted = sharer({"GPU-0"}, 1000);
   std::vector<model::SlotHolder> holders;
-  const auto look = [&](const model::QueueView& queue, auto, auto) -> model::Decision {
+  const auto look = [&](const model::QueueView& queue, auto, const auto&, auto) -> model::Decision {
     holders = queue.slots[0].holders;
     return model::Wait{};
   };

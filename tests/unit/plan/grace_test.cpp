@@ -21,7 +21,7 @@ struct Waiter {
     const auto& tickets = scene.queue.tickets;
     const auto me = std::find_if(tickets.begin(), tickets.end(), [&](const auto& ticket) { return ticket.number == mine; });
     auto decision = grace.decide(scene.queue, mine, now, [&](const model::QueueView& shown) {
-      return plan::decide(shown, mine, wants_of(*me), scene.states, lowest(me->count), noon);
+      return plan::decide(shown, mine, *me, scene.states, lowest(me->count), noon);
     });
     if (const auto* wait = std::get_if<model::Wait>(&decision)) nudges += static_cast<unsigned>(wait->nudge.size());
     return decision;

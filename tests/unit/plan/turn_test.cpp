@@ -136,7 +136,7 @@ TEST(Turn, BackfillTakesTheBestSlotsWhenTheyHarmNobody) {
     return std::nullopt;
   };
   const model::TicketView& mine = one.queue.tickets[1];
-  EXPECT_EQ(text(plan::decide(one.queue, 2, wants_of(mine), one.states, highest, noon)), "take 4, nudge 1");
+  EXPECT_EQ(text(plan::decide(one.queue, 2, mine, one.states, highest, noon)), "take 4, nudge 1");
 }
 
 TEST(Turn, WhoWaitsWakesThoseWhoMayStart) {
@@ -286,7 +286,7 @@ TEST(Turn, AShareFitsToTheLastMebibyteAndNoFurther) {
   EXPECT_EQ(asks(20000, 40960 - 20000 - 2 * 512 + 1), "wait watch 0");
   EXPECT_EQ(asks(40960 - 512, 1), "wait watch 0") << "nothing is left";
   EXPECT_EQ(asks(40960 - 511, 1), "wait watch 0") << "less than a context is left: no number may wrap round";
-  plan::Wants huge = wants_of(scene(".").sharing("0", 1).queue.tickets[0]);
+  plan::Wants huge = scene(".").sharing("0", 1).queue.tickets[0];
   huge.memory_mib = ~std::uint64_t{0} - 100;
   EXPECT_EQ(plan::places_for(huge, {}, {.usable = true, .memory_mib = 40960, .unclaimed_mib = 0, .sick = false}), 0u);
 }

@@ -1,0 +1,37 @@
+#include "app/claim/line_as_told.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace thole::app {
+
+void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state, WallTime now) {
+  if (view.slots.size() == model::max_slots) return;
+  model::SlotView slot{key, {}};
+  for (const model::Holding& holding : holdings) {
+    const auto until = holding.until && *holding.until > now ? holding.until : std::nullopt;
+    slot.holders.push_back({holding.uid, holding.shared, holding.share_with_any, holding.memory_mib, until});
+  }
+  view.slots.push_back(std::move(slot));
+  states.push_back(state);
+}
+
+void LineAsTold::add(const model::Waiting& waiting) {
+  model::TicketView ticket;
+  ticket.number = waiting.ticket;
+  ticket.uid = waiting.uid;
+  ticket.count = waiting.count;
+  ticket.shared = waiting.shared;
+  ticket.memory_mib = waiting.memory_mib.value_or(0);
+  ticket.time = waiting.time;
+  ticket.leave = waiting.leave;
+  ticket.since = waiting.since;
+  ticket.stopped = waiting.stopped || !waiting.vouched;
+  for (std::size_t slot = 0; slot < view.slots.size(); ++slot)
+    if (std::find(waiting.eligible.begin(), waiting.eligible.end(), view.slots[slot].key) != waiting.eligible.end())
+      ticket.eligible.set(slot);
+  view.tickets.push_back(std::move(ticket));
+}
+
+}  // namespace thole::app
