@@ -61,9 +61,8 @@ class FifoStore : public port::ClaimStore {
   bool has_words() const { return static_cast<bool>(notes_); }
   // Of those tickets the ones whose users say the same; not under threads().
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
-  // Those that users say themselves with numbers before this one's, for units that it wants too, and that were not shown;
-  // likewise.
-  std::vector<model::InLine> in_line(const model::SlotSet& units);   // as they say themselves
+  // Those who say themselves that they stand in line for one of these units.
+  std::vector<model::InLine> in_line(const model::SlotSet& units);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
