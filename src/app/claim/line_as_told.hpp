@@ -1,5 +1,5 @@
-// The claims and the line as the store tells everybody of them, in the rule's own terms: what is promised by it is what the rule
-// promises.
+// The claims and the line as the store tells everybody of them, in the terms of the rule: what is promised by it is what the
+// rule promises.
 #pragma once
 
 #include <string>
