@@ -90,10 +90,9 @@ void pause_between_looks() {
 // the caller found none, another may have made the directory and claimed in it. A lock without a name may be that of somebody
 // who is about to notice that his directory was swept; only one that stays tells of a deleted directory.
 void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::string& path) {
-  using Kind = StateLocation::Kind;
-  const DirKind kind = location.kind == Kind::common     ? DirKind::fallback
-                       : location.kind == Kind::personal ? DirKind::personal
-                                                         : DirKind::named;
+  const DirKind kind = location.kind == StateLocation::Kind::common     ? DirKind::fallback
+                       : location.kind == StateLocation::Kind::personal ? DirKind::personal
+                                                                        : DirKind::named;
   // What a stranger has put there is none of ours.
   const auto is_made = [&] { return kind == DirKind::personal ? find_state_dir(location).has_value() : exists(path); };
   AnyKeeper anybody(guard_of(path), owner_of(kind));

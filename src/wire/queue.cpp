@@ -55,7 +55,7 @@ struct Queue::Parts {
 Queue::Queue(Wire& wire, std::string directory, std::string unexpected)
     : wire_(wire), directory_(std::move(directory)), unexpected_(std::move(unexpected)) {
   const Settings& settings = wire.settings();
-  host::RunnerCommand command;
+  host::BareCommand command;
   command.argv = {settings.program, "__runner"};
   std::map<std::string, std::string> variables = carry();
   for (const auto& [name, value] : settings.environment)

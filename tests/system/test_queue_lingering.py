@@ -89,3 +89,16 @@ def test_what_is_being_ended_is_not_shown_as_paused(queue, tmp_path):
     eventually(lambda: queue.rows("SELECT flags & 1 FROM task WHERE job = ?", job) == [(0,)], "which goes on")
     queue.kill(queue.commands())
     queue.until_ended(job)
+
+
+# Each runner that is killed is followed by one that the lane starts; what its command leaves in that moment is the lane's, too.
+def test_what_is_left_while_the_lane_starts_a_runner_is_ended(queue, tmp_path):
+    job = queue.submit("-g", "1", *shell("touch runs; while [ ! -e enough ]; do (sleep 600 &); sleep 0.003; done"))
+    eventually((tmp_path / "runs").exists, "it runs")
+    for _ in range(3):                           # a lane rests longer before each
+        before = queue.runner()
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda: queue.runner() not in (None, before), "the next runner sits")
+    (tmp_path / "enough").touch()
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 1} and not queue.commands()

@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,11 +18,9 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
-#include "host/process/inherited_descriptors.hpp"
+#include "host/process/detached.hpp"
 #include "host/process/memory_policy.hpp"
 #include "host/process/open_files.hpp"
-#include "host/process/signal_process.hpp"
-#include "host/process/spawn_tables.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/code_copy.hpp"
 #include "host/queue/copied_queue.hpp"
@@ -39,39 +36,12 @@
 namespace thole::host {
 namespace {
 
-// A supervisor above us (a task's lane, `thole run`) would be given the runner as its own child.
-class NoSubreaper {
- public:
-  NoSubreaper() {
-    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
-    if (before_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
-  }
-  ~NoSubreaper() {
-    if (before_) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  }
-  NoSubreaper(const NoSubreaper&) = delete;
-  NoSubreaper& operator=(const NoSubreaper&) = delete;
-
- private:
-  int before_ = 0;
-};
-
-constexpr Seconds patience_with_starters{60};
 constexpr unsigned starts_in_a_row = 3;          // of runners that have ended before they sat
-constexpr int pid_is_told_at = STDIN_FILENO;     // a runner reads nothing; its starter has a pipe there
 
 // Whether somebody has stopped this process, which goes by that name.
 bool is_stopped(pid_t pid, std::string_view name) {
   const auto process = read_process(pid);
   return process && process->name == name && process->state == 'T';
-}
-
-// What has been written into it so far, without the line's end.
-std::string what_is_in(const Pipe& pipe) {
-  char text[1024];
-  ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
-  const ssize_t n = ::read(pipe.read.get(), text, sizeof text);
-  return std::string(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
 }
 
 // Of which its command was reached; nothing of another boot.
@@ -122,41 +92,13 @@ bool is_of_our_namespaces(pid_t runner) {
 
 }  // namespace
 
-std::optional<pid_t> run_detached(const RunnerCommand& command) {
-  const Pipe complaints = make_pipe(), told = make_pipe();
-  SpawnTables t;
-  ::posix_spawn_file_actions_addopen(&t.actions, 1, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&t.actions, told.write.get(), pid_is_told_at);
-  ::posix_spawn_file_actions_adddup2(&t.actions, complaints.write.get(), 2);
-  for (int fd : inherited_descriptors()) ::posix_spawn_file_actions_addclose(&t.actions, fd);
-  const NoSubreaper our_children_only;
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, command.argv.front().c_str(), &t.actions, &t.attributes, pointers(command.argv).data(),
-                                   pointers(command.environment).data());
-  if (failed != 0) throw not_started("the runner", failed).about(command.argv.front());
-  // Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
-  const Fd end = open_pidfd(pid);
-  if (end && !is_ended_by(end, std::chrono::steady_clock::now() + patience_with_starters)) {
-    signal_child(pid, SIGKILL);
-    throw Error(ErrorCode::unavailable, "this does not get started")
-        .about(printable(join(command.argv, " "), 200))
-        .because(ETIMEDOUT);
-  }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (status != 0)
-    throw Error(ErrorCode::unavailable, "the runner of the queue did not start").about(printable(what_is_in(complaints)));
-  const std::optional<std::uint64_t> runner = parse_u64(what_is_in(told));
-  return runner && *runner > 0 ? std::optional(static_cast<pid_t>(*runner)) : std::nullopt;
-}
-
 // A limit that whoever started us has set for himself is no reason for us to end.
 void become_runner_process() {
   raise_soft_limits();
   const pid_t pid = ::fork();
   if (pid < 0) throw not_started("the runner", errno);
   if (pid > 0) {
-    static_cast<void>(write_all(pid_is_told_at, std::to_string(pid) + "\n"));   // untold it is waited for a little longer
+    tell_starter(pid);
     ::_exit(0);
   }
   be_known_as(runner_name);
@@ -174,8 +116,8 @@ void become_runner_process() {
 }
 
 // Where logind ends all that a user has running when he logs out, only the user's own manager can start what stays.
-RunnerCommand under_user_manager(const RunnerCommand& command) {
-  RunnerCommand through = command;
+BareCommand under_user_manager(const BareCommand& command) {
+  BareCommand through = command;
   through.argv = {"/usr/bin/systemd-run",       "--user", "--quiet", "--collect", "--property=Type=forking",
                   "--property=KillMode=process"};
   for (const std::string& variable : command.environment) through.argv.push_back("--setenv=" + variable);
@@ -241,7 +183,7 @@ bool LocalDoor::sits_down(std::optional<pid_t> started) const {
 
 std::string LocalDoor::says_why() const { return "it says why in " + files_.directory() + "/runner.log"; }
 
-std::optional<pid_t> LocalDoor::start_runner(const RunnerCommand& command) const {
+std::optional<pid_t> LocalDoor::start_runner(const BareCommand& command) const {
   if (ends_with_the_session(logind_settings(Tree())) && ::access("/usr/bin/systemd-run", X_OK) == 0) {
     try {
       return run_detached(under_user_manager(command));
@@ -357,7 +299,7 @@ bool LocalDoor::relieve(const Files& files, bool awaited) {
   if (awaited && waited_in_vain_) does_not_leave(other.pid);
   const SteadyTime give_up = std::chrono::steady_clock::now() + patience_;
   check_seat(files_.runner_file());
-  RunnerCommand command = command_;
+  BareCommand command = command_;
   command.argv.emplace_back(relieving_runner);
   static_cast<void>(start_runner(command));
   for (Backoff pause; awaited && would_see_more(); pause.rest()) {

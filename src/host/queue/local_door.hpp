@@ -8,23 +8,19 @@
 
 #include <map>
 
+#include "host/process/detached.hpp"
 #include "host/queue/queue_files.hpp"
 #include "port/queue_door.hpp"
 
 namespace thole::host {
-
-struct RunnerCommand {
-  std::vector<std::string> argv;                 // how the runner of this queue is started; argv[0] is a path
-  std::vector<std::string> environment;          // "NAME=value": all it gets
-};
 
 // Added to its command: a runner that has the one that sits leave first (port::Lanes::relieve).
 inline constexpr const char* relieving_runner = "relieve";
 
 class LocalDoor : public port::QueueDoor {
  public:
-  // `patience`: with a runner that has been killed, until it has ended.
-  LocalDoor(std::string directory, RunnerCommand command, Millis patience = Millis{5'000})
+  // `command`: how the runner of this queue is started. `patience`: with one that has been killed, until it has ended.
+  LocalDoor(std::string directory, BareCommand command, Millis patience = Millis{5'000})
       : files_(std::move(directory)), command_(std::move(command)), patience_(patience) {}
 
   // Has this process made the queue's file newer than who sits may know? Such a runner leaves as soon as it is told anything,
@@ -54,7 +50,7 @@ class LocalDoor : public port::QueueDoor {
  private:
   bool is_left_by_an_older() const { return !followed_ && file_was_made_newer && file_was_made_newer(); }
   bool told(SteadyTime give_up);   // a runner that lives was; throws when one that was killed has not ended by then
-  std::optional<pid_t> start_runner(const RunnerCommand& command) const;
+  std::optional<pid_t> start_runner(const BareCommand& command) const;
   [[noreturn]] void does_not_leave(pid_t runner) const;
   bool sits_down(std::optional<pid_t> started) const;
   std::string says_why() const;
@@ -64,19 +60,14 @@ class LocalDoor : public port::QueueDoor {
   bool would_see_more() const;                   // than the runner that lives
 
   QueueFiles files_;
-  RunnerCommand command_;
+  BareCommand command_;
   Millis patience_;
   bool followed_ = false;                        // an older runner has been, if there was one
   bool waited_in_vain_ = false;                  // for a runner that does not leave
 };
 
-// Runs a program without anything of ours, in a session of its own; returns when its first process has ended, which must not
-// take long (a minute is too long). Throws Error(unavailable) with what it said when that ended with another status than 0.
-// Returns the process that goes on, where the first one has told it.
-std::optional<pid_t> run_detached(const RunnerCommand& command);
-
 // The command that starts a runner which stays where a user's processes end with his session (host/surroundings/logout.hpp).
-RunnerCommand under_user_manager(const RunnerCommand& command);
+BareCommand under_user_manager(const BareCommand& command);
 
 // In that first process: tell the pid of a child that is nobody's, and go on in that one, under the name by which supervisors
 // leave it alone.

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"
-#include "host/queue/local_door.hpp"
+#include "host/process/detached.hpp"
 
 namespace thole::host {
 namespace {
@@ -29,7 +29,7 @@ TEST(InheritedDescriptors, TheRunnerOfAQueueGetsNone) {
   const Pipe pipe = make_pipe();
   const Fd given(::fcntl(pipe.read.get(), F_DUPFD, 100));
   const auto succeeds_where = [&](const char* is) {
-    return RunnerCommand{{"/bin/sh", "-c", fmt::format("[ {} -e /proc/$$/fd/{} ]", is, given.get())}, {}};
+    return BareCommand{{"/bin/sh", "-c", fmt::format("[ {} -e /proc/$$/fd/{} ]", is, given.get())}, {}};
   };
   EXPECT_NO_THROW(run_detached(succeeds_where("!")));
   EXPECT_THROW(run_detached(succeeds_where("")), Error);

@@ -16,11 +16,11 @@ using nvidia::RawAccount;
 using nvidia::RawAccounts;
 
 constexpr Millis accounts_patience{8'000};
-constexpr WallTime began{Millis{1'000'000}}, ended{Millis{2'000'000}};
+constexpr WallTime job_began{Millis{1'000'000}}, job_ended{Millis{2'000'000}};
 constexpr std::uint64_t mib = 1u << 20, us = 1'000;        // a millisecond in microseconds
 
 using Peak = std::optional<std::uint64_t>;
-Peak peak(std::vector<RawAccounts> all) { return nvidia::peak_memory_mib(all, began, ended); }
+Peak peak(std::vector<RawAccounts> all) { return nvidia::peak_memory_mib(all, job_began, job_ended); }
 RawAccounts gpu(std::vector<RawAccount> list) { return {"GPU-a", list}; }
 
 TEST(NvidiaAccounts, TheLargestProcessOfAnyGpuCounts) {
@@ -58,7 +58,7 @@ Peak read_peak(const NvidiaMachine& machine, const std::vector<int>& gpus, const
   std::vector<std::string> keys;
   for (int i : gpus) keys.push_back(NvidiaMachine::uuid(i));
   look_at(backend, keys);
-  return backend.peak_memory_mib(keys, began, ended, accounts_patience);
+  return backend.peak_memory_mib(keys, job_began, job_ended, accounts_patience);
 }
 
 std::string account(int gpu, int pid, int size_mib, std::uint64_t started_us) {
@@ -114,7 +114,7 @@ TEST(NvidiaAccounts, ADriverThatKeepsNoneIsNotAsked) {
   backend.rest();
   machine.config("gpus 1\nhang *\n");
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(backend.peak_memory_mib({NvidiaMachine::uuid(0)}, began, ended, accounts_patience), Peak());
+  EXPECT_EQ(backend.peak_memory_mib({NvidiaMachine::uuid(0)}, job_began, job_ended, accounts_patience), Peak());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, Millis(1'000));
 }
 
@@ -125,12 +125,12 @@ TEST(NvidiaAccounts, ADriverThatWasLateIsNotAskedAgain) {
   backend.read(accounts_patience);
   const std::vector<std::string> gpus{NvidiaMachine::uuid(0)};
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(backend.peak_memory_mib(gpus, began, ended, Millis(300)), Peak());
-  EXPECT_EQ(backend.peak_memory_mib(gpus, began, ended, accounts_patience), Peak());
+  EXPECT_EQ(backend.peak_memory_mib(gpus, job_began, job_ended, Millis(300)), Peak());
+  EXPECT_EQ(backend.peak_memory_mib(gpus, job_began, job_ended, accounts_patience), Peak());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, Millis(4'000));
   machine.config("gpus 1\ngpu 0 accounting 1\n" + account(0, 10, 800, 1'500'000 * us));
   backend.read(accounts_patience);
-  EXPECT_EQ(backend.peak_memory_mib(gpus, began, ended, accounts_patience), 800u);   // and it is forgiven
+  EXPECT_EQ(backend.peak_memory_mib(gpus, job_began, job_ended, accounts_patience), 800u);   // and it is forgiven
 }
 
 // The last answer is shown while a driver hangs: accounts must not take the place of a reading of the machine.

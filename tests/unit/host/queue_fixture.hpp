@@ -56,7 +56,7 @@ class QueueFileTest : public testing::Test {
   }
 
   // A runner that notes each start, and then does what the script says; by itself it sits down and does nothing.
-  RunnerCommand runner(const std::string& before = "") const {
+  BareCommand runner(const std::string& before = "") const {
     const std::string script =
         "echo x >> " + directory_ + "/starts; " + before + " exec " THOLE_BINARY_DIR "/fake/fake_runner " + directory_;
     return {{"/bin/sh", "-c", script}, {"PATH=" + std::string(::getenv("PATH"))}};

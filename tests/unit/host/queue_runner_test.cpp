@@ -287,7 +287,7 @@ TEST_F(QueueSeats, OfManyWhoFindNoRunnerOneStartsIt) {
 
 // Its end is seen; a day would not be waited for it.
 TEST_F(QueueSeats, ARunnerThatEndsAtOnceIsToldOf) {
-  const RunnerCommand runner{{"/bin/sh", "-c", "true & echo $! >&0; wait"}, {"PATH=" + std::string(::getenv("PATH"))}};
+  const BareCommand runner{{"/bin/sh", "-c", "true & echo $! >&0; wait"}, {"PATH=" + std::string(::getenv("PATH"))}};
   LocalDoor door(directory_, runner, Millis{24 * 3600 * 1000});
   EXPECT_THAT(test::said([&] { door.stir(); }),
               testing::AllOf(testing::HasSubstr("ended at once"), testing::HasSubstr(directory_ + "/runner.log")));

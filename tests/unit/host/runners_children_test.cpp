@@ -15,7 +15,7 @@ namespace thole::host {
 namespace {
 
 // It has ended when this returns, and is not buried.
-pid_t ended(int status, const char* name = "command") {
+pid_t buried_by_nobody(int status, const char* name = "command") {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_NAME, name);
@@ -33,7 +33,7 @@ bool is_child(pid_t pid) {
 
 TEST(RunnersChildren, HowOneEndedIsKnownUntilItIsBuried) {
   RunnersChildren children;
-  const pid_t pid = ended(7);
+  const pid_t pid = buried_by_nobody(7);
   for (int look = 0; look < 2; ++look) {
     const auto seen = children.look(pid);
     EXPECT_TRUE(seen.is_ours);
@@ -48,14 +48,14 @@ TEST(RunnersChildren, HowOneEndedIsKnownUntilItIsBuried) {
 
 TEST(RunnersChildren, ACommandIsKnownByItsStartAndALaneIsNone) {
   RunnersChildren children;
-  const pid_t pid = ended(7);
+  const pid_t pid = buried_by_nobody(7);
   const model::ProcessIdentity its = identity_of(pid);
   ASSERT_NE(its.start_ticks, 0u);
   EXPECT_TRUE(children.look_at_command(pid, its).ended);
   EXPECT_FALSE(children.look_at_command(pid, {its.start_ticks - 100, 0}).is_ours) << "another that had its number";
   EXPECT_TRUE(children.look_at_command(pid, {}).ended) << "its lane was killed before it could note who it is";
   children.bury(pid);
-  const pid_t lane = ended(0, lane_process_name);
+  const pid_t lane = buried_by_nobody(0, lane_process_name);
   EXPECT_FALSE(children.look_at_command(lane, {}).is_ours);
   EXPECT_TRUE(children.look(lane).ended);
   children.bury(lane);
@@ -64,7 +64,7 @@ TEST(RunnersChildren, ACommandIsKnownByItsStartAndALaneIsNone) {
 TEST(RunnersChildren, OthersAreBuriedAtTheSecondCallAndWhoIsAskedForIsNot) {
   if (!listed_children()) GTEST_SKIP() << "this kernel lists no children";
   RunnersChildren children;
-  const pid_t asked_for = ended(1), other = ended(2);
+  const pid_t asked_for = buried_by_nobody(1), other = buried_by_nobody(2);
   children.bury_others({&asked_for, 1});
   EXPECT_TRUE(is_child(other)) << "who asks for it may not know of it yet";
   children.bury_others({&asked_for, 1});
