@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.hpp"
+
 namespace thole::model {
 
 // Linux's numbers; any other may stand here too, to be passed on.
@@ -13,6 +15,8 @@ enum class SentTo : std::uint8_t {
   group,  // its process group, as Ctrl-C
   all,    // all that came of it, also what has left its group and session
 };
+
+inline constexpr Seconds usual_patience{10};     // between INT, TERM and KILL, unless declared (--patience)
 
 // What lives of a command besides itself.
 enum class Left : std::uint8_t {

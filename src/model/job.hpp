@@ -17,6 +17,7 @@
 
 #include "base/time.hpp"
 #include "model/binding.hpp"
+#include "model/command.hpp"
 #include "model/request.hpp"
 
 namespace thole::model {
@@ -82,7 +83,6 @@ struct Sweep {
 };
 
 inline constexpr Seconds longest_declared{366LL * 24 * 3600};   // as far as an order goes by it
-inline constexpr Seconds usual_patience{10};
 
 struct JobSpec {
   std::vector<std::string> argv;                 // a template where there is a sweep

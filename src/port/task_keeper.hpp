@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "model/command.hpp"
 #include "port/processes.hpp"
 
 namespace thole::port {
@@ -25,7 +26,7 @@ struct TaskOver {
 struct TaskRun {
   unsigned place = 0;
   std::optional<Seconds> time_limit{};           // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
-  Millis patience{10'000};
+  Millis patience = model::usual_patience;
   bool linger = false;                           // wait for what it leaves behind instead of ending it
   std::function<void(const std::vector<std::string>&)> on_out_of_reach = {};   // who the kernel does not let us end; each once
   std::function<void(unsigned rungs, bool time_limit)> on_rung = {};   // of its end, before it is told; 1 INT, 2 TERM, 3 KILL

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "app/claim/line_as_told.hpp"
+
 namespace thole::app {
 
 Choice::Choice(const Site& site, const model::Request& request, InUse around)
@@ -70,12 +72,10 @@ void Choice::fill_states(const model::QueueView& queue) {
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
     if (!unit_of_[slot]) continue;
     const model::Unit& unit = units[*unit_of_[slot]];
-    plan::SlotState& state = states_[slot];
     const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
     const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
-    state.usable = claimed ? seen.standing != plan::Standing::sick : seen.standing == plan::Standing::free;
-    state.sick = seen.standing == plan::Standing::sick;
-    state.memory_mib = unit.memory_mib_of(machine).value_or(0);
+    plan::SlotState& state = states_[slot];
+    state = slot_state(unit, machine, seen.standing, claimed);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
     if (request_.share && !around_.by_us) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);

@@ -6,6 +6,14 @@
 
 namespace thole::app {
 
+plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, plan::Standing seen, bool is_claimed) {
+  plan::SlotState state;
+  state.sick = seen == plan::Standing::sick;
+  state.usable = is_claimed ? !state.sick : seen == plan::Standing::free;
+  state.memory_mib = unit.memory_mib_of(machine).value_or(0);
+  return state;
+}
+
 void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state, WallTime now) {
   if (view.slots.size() == model::max_slots) return;
   model::SlotView slot{key, {}};

@@ -7,10 +7,17 @@
 
 #include "base/time.hpp"
 #include "model/claim.hpp"
+#include "model/machine.hpp"
 #include "model/queue_view.hpp"
+#include "model/unit.hpp"
+#include "plan/place/free.hpp"
 #include "plan/turn/turn.hpp"
 
 namespace thole::app {
+
+// What the rule is to know of a unit, but for memory in use that nobody has claimed. What somebody has claimed can be used once
+// it is released, whoever is seen on it now.
+plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, plan::Standing seen, bool is_claimed);
 
 struct LineAsTold {
   model::QueueView view;

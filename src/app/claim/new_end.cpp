@@ -59,11 +59,9 @@ std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<m
     for (const model::Holding& holding : holdings)
       if (holding.key == unit.key) own.push_back(holding);
     const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, site.policy, {}, "");
-    const bool sick = seen.standing == plan::Standing::sick;
-    line.add(unit.key, own,
-             {own.empty() ? seen.standing == plan::Standing::free : !sick, unit.memory_mib_of(snapshot.machine).value_or(0),
-              own.empty() ? seen.unclaimed_mib : 0, sick},
-             now);
+    plan::SlotState state = slot_state(unit, snapshot.machine, seen.standing, !own.empty());
+    if (own.empty()) state.unclaimed_mib = seen.unclaimed_mib;
+    line.add(unit.key, own, state, now);
   }
   for (const model::Waiting& one : waiting) line.add(one);
   return plan::promises(line.view, line.states, now);

@@ -25,7 +25,7 @@ struct MapRequest {
   unsigned tries = 1;
   plan::Halt halt;
   std::vector<bool> done;                // numbers of tasks that need not run again
-  Millis patience{10'000};               // between INT, TERM and KILL
+  Millis patience = model::usual_patience;
 };
 
 // A task; its cells are the item's.

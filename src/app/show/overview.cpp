@@ -116,11 +116,10 @@ Overview look_over(const OverviewSources& sources) {
     if (unread) doubt(row, "it may be claimed: claims cannot be read");
     else if (kept_off != out_of_reach.end()) doubt(row, kept_off->why);
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
-    const bool usable = row.holdings.empty() ? row.state == State::idle : verdict.standing != plan::Standing::sick;
-    line.add(units[i].key, row.holdings,
-             {usable, units[i].memory_mib_of(overview.snapshot.machine).value_or(0), verdict.unclaimed_mib,
-              verdict.standing == plan::Standing::sick},
-             overview.now);
+    const plan::Standing seen = row.state == State::unknown ? plan::Standing::unknown : verdict.standing;
+    plan::SlotState state = slot_state(units[i], overview.snapshot.machine, seen, !row.holdings.empty());
+    state.unclaimed_mib = verdict.unclaimed_mib;
+    line.add(units[i].key, row.holdings, state, overview.now);
   }
   overview.unseen = std::move(holdings);
   for (const model::Waiting& ticket : waiting) line.add(ticket);

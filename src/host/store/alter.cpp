@@ -163,12 +163,13 @@ class Alteration {
     }
   }
 
-  void mark_running(int flag, bool on) {          // on: with several of them, those that lack any
+  // On: with several of them, those that lack any. What is being ended is not paused any more.
+  void mark_running(int flag, bool on) {
     std::uint64_t changed;
     if (on) {
       changed = db_.run(
           "UPDATE task SET flags = flags | ?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
-          "AND flags & ?4 <> ?4",
+          "AND flags & ?4 <> ?4 AND (?4 <> 1 OR flags & 2 = 0)",
           row_.job.id, first_, last_, flag);
     } else {
       changed = db_.run(

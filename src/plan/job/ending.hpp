@@ -43,7 +43,7 @@ enum class Leaves : std::uint8_t {
 // What run, map, the queue and groups want otherwise.
 struct Manner {
   std::optional<Millis> limit{};                 // of its running time, and of what lingers
-  Millis patience{10'000};                       // between two rungs
+  Millis patience = model::usual_patience;        // between two rungs
   Leaves leaves = Leaves::end;
 };
 

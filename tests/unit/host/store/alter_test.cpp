@@ -115,6 +115,15 @@ TEST_F(Alter, PausedIsAMarkOfARunningTask) {
   EXPECT_FALSE(store->task(id, 0)->paused);
 }
 
+TEST_F(Alter, WhatIsBeingEndedIsNotPaused) {
+  const auto id = submit(2);
+  take(id, 2);
+  alter(id, 1, 1, Verb::cancel);
+  EXPECT_EQ(alter(id, Verb::pause).at(0).changed, 1u);
+  EXPECT_TRUE(store->task(id, 0)->paused);
+  EXPECT_FALSE(store->task(id, 1)->paused);
+}
+
 TEST_F(Alter, RetryQueuesWhatDidNotSucceed) {
   const auto id = submit(4);
   take(id, 3);
