@@ -24,7 +24,7 @@ std::vector<std::string> as_entries(const plan::Variables& variables) {
 // The claim as JSON, in one line. The GPUs are JSON already, in THOLE_GPUS: parsing that only to write it again would be a
 // tenth of a claim.
 std::string as_json(const app::Acquired& acquired, const plan::Variables& variables) {
-  const model::Json rest = {{"id", acquired.claim.id},
+  const model::Json rest = {{"id", acquired.claim.id()},
                             {"explain", acquired.explain},
                             {"cautions", acquired.cautions},
                             {"environment", {{"set", variables.set}, {"unset", variables.unset}}}};
@@ -100,7 +100,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
 static const char* const none[] = {nullptr};
 
 const char* thole_claim_json(const thole_claim* claim) { return claim ? claim->json.c_str() : ""; }
-const char* thole_claim_id(const thole_claim* claim) { return claim ? claim->acquired.claim.id.c_str() : ""; }
+const char* thole_claim_id(const thole_claim* claim) { return claim ? claim->acquired.claim.id().c_str() : ""; }
 const char* const* thole_claim_uuids(const thole_claim* claim) { return claim ? claim->uuids.array() : none; }
 const char* const* thole_claim_environment(const thole_claim* claim) { return claim ? claim->environment.array() : none; }
 

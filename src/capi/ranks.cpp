@@ -36,7 +36,7 @@ std::vector<Part> parts_of(const app::Acquired& acquired, const Field& ranks) {
 // The same claim, as one of its processes sees it.
 app::Acquired narrowed(const app::Acquired& whole, const Part& part) {
   app::Acquired acquired;
-  acquired.claim.id = whole.claim.id;
+  acquired.claim = port::Claim(whole.claim.id());
   acquired.units = whole.units;
   acquired.chosen = part;
   acquired.share_mib = whole.share_mib;

@@ -2,6 +2,7 @@
 // to a rule (plan::decide, bound by app), and carries out the Decision. So the rule never sees a lock, the store no policy.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <functional>
@@ -25,8 +26,19 @@ struct SlotHolder {
   bool shared = false;
   bool share_with_any = false;
   std::optional<std::uint64_t> memory_mib;          // a sharer's budget; absent = unknown, so the GPU counts as full
-  std::optional<WallTime> until;                    // declared and enforced end; absent = never ends
+  std::optional<WallTime> until;                    // declared and enforced end (counted_end); absent = never ends
 };
+
+// A declared end that is kept is one of INT, TERM and KILL: twice the usual patience, and as much again for a machine that has
+// much to do.
+inline constexpr Seconds takes_to_end{40};
+
+// By when others may count on an end that was declared. Who is past it is being ended, and counts as ended now: as long as he
+// has not gone, nobody passes those who wait for him. Who is still there after that may stay as long as he likes.
+inline std::optional<WallTime> counted_end(std::optional<WallTime> declared, WallTime now) {
+  if (!declared || now - *declared >= takes_to_end) return std::nullopt;
+  return std::max(*declared, now);
+}
 
 struct SlotView {
   std::string key;                                  // "" for an unused slot

@@ -7,74 +7,19 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
 #include "base/time.hpp"
 #include "model/claim.hpp"
 #include "model/queue_view.hpp"
+#include "port/claim.hpp"
 
 namespace thole::port {
 
-// The locked descriptors of a claim: those of the units, and after them that of its note, which says that the claim lives. The
-// note goes first at every end: it has the highest number, because a dying process's descriptors are closed from the highest
-// down, and here it is the last, because they are closed from the last on. A note that outlived its claim would lend another's
-// unit.
-class ClaimLocks {
- public:
-  ClaimLocks() = default;
-  ClaimLocks(std::vector<Fd> locks) : locks_(std::move(locks)) {}   // of a claim that somebody else keeps
-  ClaimLocks(ClaimLocks&& other) noexcept : locks_(std::move(other.locks_)), noted_(std::exchange(other.noted_, false)) {
-    other.locks_.clear();
-  }
-  ClaimLocks& operator=(ClaimLocks&& other) noexcept {
-    if (this == &other) return *this;
-    clear();
-    locks_ = std::move(other.locks_);
-    other.locks_.clear();
-    noted_ = std::exchange(other.noted_, false);
-    return *this;
-  }
-  ~ClaimLocks() { clear(); }
-
-  void push_back(Fd lock) { locks_.push_back(std::move(lock)); }   // before the note
-  void add_note(Fd note) { locks_.push_back(std::move(note)), noted_ = true; }
-  void clear() {
-    while (!locks_.empty()) locks_.pop_back();
-    noted_ = false;
-  }
-  // Lets the units go and gives the note to the caller; empty when there is none.
-  Fd keep_note_only() {
-    Fd note;
-    if (noted_) note = std::move(locks_.back());
-    clear();
-    return note;
-  }
-
-  bool empty() const { return locks_.empty(); }
-  bool noted() const { return noted_; }
-  std::size_t size() const { return locks_.size(); }
-  auto begin() const { return locks_.begin(); }
-  auto end() const { return locks_.end(); }
-
- private:
-  std::vector<Fd> locks_;
-  bool noted_ = false;
-};
-
-// Owning it is owning the units: it holds the locked descriptors. Destroying it (or the death of the last process that has
-// copies of them) releases. A claim that reuses an outer one (or claims nothing) has no descriptors.
-struct Claim {
-  std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
-  std::vector<std::string> keys;       // the units, in slot order
-  ClaimLocks locks;                    // the locked FIFOs, the directory's own locks, the note: in this order, CLOEXEC
-  std::uint64_t joined_us = 0, taken_us = 0;   // CLOCK_BOOTTIME: when the place in line was taken, and the units
-};
-
 // What a caller wants to hold; the rule chooses the slots. The declared end is recorded when the claim starts.
 struct Entry : model::Terms {
-  std::string id;                      // for Claim::id; made by the caller (random), so that it is known before the claim
+  std::string id;                      // the claim's; made by the caller (random), so that it is known before the claim
   std::vector<std::string> eligible;   // keys of units that would do
   std::string command;                 // for people, cut to fit
   bool needs_note = false;             // nothing of it runs: it is found, and released, by its note alone
@@ -174,9 +119,10 @@ class ClaimStore {
   // Those who say in a file of their own that they stand in line for one of these units, and live, also where their tickets
   // were written over: their numbers and users.
   virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) = 0;
-  // Records a new declared end; or, with `overdue`, that the end has come and this process, for which the claim was made, still
-  // runs: holdings() says so while the claim's note is kept. False when it cannot be recorded.
-  virtual bool amend(const Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
+  // Records a new declared end of my own living claim of this id; or, with `overdue`, that the end has come and this process,
+  // for which the claim was made, still runs: holdings() says so while the claim's note is kept. False when it cannot be
+  // recorded.
+  virtual bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

@@ -29,8 +29,8 @@ class LateStore : public port::ClaimStore {
   std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) override {
     return open_().said_in_line(keys);
   }
-  bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
-    return open_().amend(claim, until, overdue);
+  bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
+    return open_().amend(id, until, overdue);
   }
   port::StoreAbout about() const override { return open_().about(); }
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override { return open_().within(claim_id); }

@@ -60,9 +60,12 @@ class FakeStore final : public port::ClaimStore {
     uid_t uid = 0;
     std::optional<std::uint64_t> shares_mib = {};   // a sharer's budget
     pid_t pid = 0;
+    std::optional<WallTime> until = {};
   };
   std::vector<std::string> slots;
   std::vector<Held> held;
+  std::vector<model::Waiting> line;
+  std::function<void()> on_amend;               // what happens before a new end is known; may be empty
   std::function<port::Wake()> on_sleep;         // what happens while somebody sleeps
   std::map<std::string, std::vector<Held>> inner;
   std::vector<pid_t> wanting;                   // who waits for whatever is claimed
@@ -83,11 +86,12 @@ class FakeStore final : public port::ClaimStore {
         holding.held = holding.verified = true;
         holding.uid = claim.uid;
         holding.pid = claim.pid;
+        holding.until = claim.until;
         all.push_back(holding);
       }
     return all;
   }
-  std::vector<model::Waiting> waiting() override { return {}; }
+  std::vector<model::Waiting> waiting() override { return line; }
   uid_t me = 0;                                 // whose claims can be claimed within
   std::vector<std::string> own_claim(const std::string& id) override {
     for (const Held& claim : held)
@@ -111,7 +115,12 @@ class FakeStore final : public port::ClaimStore {
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   std::vector<model::InLine> said_in_line(const std::vector<std::string>&) override { return {}; }
   void check(const std::string&, const std::vector<std::string>&, std::span<const Fd>, uid_t) override {}
-  bool amend(const port::Claim&, std::optional<WallTime>, std::optional<pid_t>) override { return true; }
+  bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t>) override {
+    if (on_amend) on_amend();
+    for (Held& claim : held)
+      if (claim.id == id) claim.until = until;
+    return true;
+  }
   port::StoreAbout about() const override { return {"memory", "private", "", {}, {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
     auto store = std::make_unique<FakeStore>();
@@ -141,7 +150,7 @@ class FakeStore final : public port::ClaimStore {
       decision_ = rule(view, std::nullopt, wants, WallTime{Millis{1'700'000'000'000}});
       const auto* take = std::get_if<model::Take>(&decision_);
       if (!take) return std::nullopt;
-      port::Claim claim;
+      port::ClaimParts claim;
       claim.id = entry_.id;
       for (unsigned slot : take->slots) {
         claim.keys.push_back(store_.slots[slot]);
@@ -149,7 +158,7 @@ class FakeStore final : public port::ClaimStore {
         if (std::find(entry_.eligible.begin(), entry_.eligible.end(), store_.slots[slot]) == entry_.eligible.end())
           throw Error(ErrorCode::internal, "the rule took a slot not asked for");
       }
-      return claim;
+      return port::Claim(port::Claim::State::held, std::move(claim));
     }
     const model::Decision& decision() const override { return decision_; }
     port::Wake sleep(std::span<const int>, std::optional<SteadyTime>) override {

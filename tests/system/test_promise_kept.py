@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -199,3 +200,43 @@ def test_a_long_patience_is_part_of_what_is_declared(box):
         thole(box, "cancel", job)
         short = thole(box, "submit", "-q", "--time", "5s", "--", "true").stdout.strip()
         thole(box, "wait", short)
+
+
+@pytest.fixture
+def widest_box(tmp_path):
+    with made(tmp_path, "6xA100") as environment:
+        yield environment
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
+def test_nobody_passes_while_the_one_is_being_ended_whose_end_was_counted_on(widest_box, tmp_path, before):
+    """Two are free, two are being ended, two are held for an hour; who wants four is next, though one wants two for less."""
+    box = widest_box
+    ends = "trap 'touch asked; until [ -e go ]; do sleep 0.01; done; exit 0' INT; while :; do sleep 0.05; done"
+    held = ["run", "-q", "-g", "2", "--time"]
+    with contextlib.ExitStack() as stack:
+        def starts(*words):
+            process = stack.enter_context(subprocess.Popen([THOLE, *words], env=box, cwd=tmp_path, start_new_session=True))
+            stack.callback(process.terminate)   # what it runs ends with it
+            return process
+
+        def is_taken(number):
+            units = json.loads(thole(box, "status", "--json").stdout)["units"]
+            return [unit["state"] for unit in units].count("claimed") == number
+
+        starts(*held, "2s", "--", "bash", "-c", ends)
+        eventually(lambda: is_taken(2), "the first holds two")
+        starts(*held, "1h", "--", "sleep", "600")
+        eventually(lambda: is_taken(4), "the second holds two")
+        wide = starts("run", "-q", "-g", "4", "--", "touch", "wide")
+        eventually(lambda: len(waiting(box)) == 1, "four are waited for")
+        if not before:
+            eventually((tmp_path / "asked").exists, "the first is asked to end")
+        passer = starts(*held, "50m", "--", "touch", "passed")
+        eventually((tmp_path / "asked").exists, "the first is asked to end")
+        eventually(lambda: len(waiting(box)) == 2, "both wait")
+        promised = waiting(box)[0]["starts_by"]
+        time.sleep(2.5)   # what is tested: nothing happens meanwhile, also at a waiter's own looks
+        assert not (tmp_path / "passed").exists() and promised
+        (tmp_path / "go").touch()
+        assert wide.wait(20) == 0 and passer.wait(20) == 0

@@ -206,7 +206,7 @@ void hold(const port::Entry& entry) {
   entry.eligible = keys;
   auto won = acquire(*inner, entry, false);
   if (!won) outer_proofs.clear(), ::_exit(0);
-  Fd proof = ProofBook(site.folder + "/proof-inner").own(won->claim.keys.at(0));
+  Fd proof = ProofBook(site.folder + "/proof-inner").own(won->claim.keys().at(0));
   if (!proof) ++tally->inner_doubles;
   ::usleep(roll(1000));
   outer_proofs.clear();
@@ -216,10 +216,10 @@ void hold(const port::Entry& entry) {
 
 void run_inner(const Site& site, const port::Claim& claim, std::vector<Fd>& proofs) {
   std::vector<pid_t> children;
-  for (unsigned i = 0; i < claim.keys.size() + 1; ++i) {   // one more than there are units: it waits for another
+  for (unsigned i = 0; i < claim.keys().size() + 1; ++i) {   // one more than there are units: it waits for another
     std::uint64_t seed = random_bits();
     pid_t pid = ::fork();
-    if (pid == 0) inner_worker(site, claim.id, claim.keys, proofs, seed);
+    if (pid == 0) inner_worker(site, claim.id(), claim.keys(), proofs, seed);
     children.push_back(pid);
   }
   for (pid_t pid : children) ::waitpid(pid, nullptr, 0);
@@ -233,7 +233,7 @@ void one_claim(const Site& site, port::ClaimStore& store) {
   if (!won) return;
   ProofBook book(site.folder + "/proof");
   std::vector<Fd> proofs;
-  for (const std::string& unit : won->claim.keys) {
+  for (const std::string& unit : won->claim.keys()) {
     proofs.push_back(entry.shared ? book.share(unit) : book.own(unit));
     if (!proofs.back()) ++(entry.shared ? tally->over_budget : tally->double_owners);
   }

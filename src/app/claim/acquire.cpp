@@ -336,7 +336,7 @@ class Acquisition {
   }
 
   Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
-    Acquired acquired{std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), false, std::move(alone),
+    Acquired acquired{std::move(claim), site_.observer.units(), choice_.chosen(), choice_.explain(), std::move(alone),
                       nullptr, std::nullopt};
     acquired.passed = std::move(passed_);
     acquired.ends_by = ends_by_;
@@ -381,12 +381,10 @@ std::vector<std::size_t> numbered(const Site& site, const model::Request& reques
 // The whole of the outer claim, without a lock of our own: its holder holds.
 Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
   Acquired whole;
-  whole.claim.id = outer.id;
-  whole.claim.keys = outer.keys;
+  whole.claim = port::Claim(port::Claim::State::reused, {.id = outer.id, .keys = outer.keys, .locks = {}});
   whole.units = site.observer.units();
   whole.chosen = eligible_units(site, request, std::move(selection));
   whole.explain = fmt::format("all of claim {}, which this runs inside", outer.id);
-  whole.reused = true;
   return whole;
 }
 
@@ -399,7 +397,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   if (options.looked) options.looked(site.observer.snapshot());
   if (asked.gpus == 0) {
     Acquired none;
-    none.claim.id = options.id.empty() ? fresh_claim_id() : options.id;
+    none.claim = port::Claim(options.id.empty() ? fresh_claim_id() : options.id);
     none.units = site.observer.units();
     return none;
   }
@@ -420,9 +418,9 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     acquired.cautions.push_back(text);
     if (options.caution) options.caution(text);
   };
-  if (options.keeps_around) acquired.around = locks_around(site, around, caution);
-  if (acquired.reused) return acquired;
-  acquired.claim.id = outer->id + "/" + acquired.claim.id;
+  if (options.keeps_around) acquired.claim.keep_around(locks_around(site, around, caution));
+  if (acquired.claim.is_all_of_another()) return acquired;
+  acquired.claim.lies_within(outer->id);
   acquired.inner_store = std::move(outer->store);
   return acquired;
 }
@@ -484,7 +482,7 @@ plan::Variables variables(const Site& site, const Acquired& acquired, const mode
     told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
     told.share = true;
   }
-  return plan::environment(acquired.chosen, acquired.units, snapshot, told, ids, certain, acquired.claim.id);
+  return plan::environment(acquired.chosen, acquired.units, snapshot, told, ids, certain, acquired.claim.id());
 }
 
 std::string fresh_claim_id() {

@@ -65,13 +65,11 @@ struct Acquired {
   std::vector<model::Unit> units;              // all units of the machine at that look
   std::vector<std::size_t> chosen;             // the claimed ones, indices into `units`, as the program is to number them
   std::string explain;                         // why these
-  bool reused = false;                         // the whole of an outer claim: nothing was locked
   std::shared_ptr<void> alone;                 // what AcquireOptions::alone gave, for the caller to drop
   std::shared_ptr<port::ClaimStore> inner_store;    // where it was claimed, when inside another claim; else Site::store
   port::ClaimStore& store(const Site& site) const { return inner_store ? *inner_store : site.store; }
   std::optional<std::uint64_t> share_mib;           // what a sharer's claim around it leaves it of each unit
-  std::vector<port::ClaimLocks> around{};           // of the claims around it: nobody is given their units before it has ended
-  std::vector<std::string> cautions{};              // of which of them that could not be had, and why
+  std::vector<std::string> cautions{};              // of which claims around it it does not keep, and why
   std::vector<model::InLine> passed{};              // who waited before it and let it go first, since it was to end by then
   std::optional<WallTime> ends_by{};
 };

@@ -78,9 +78,7 @@ port::ProcessSpec spec_with(const Acquired& acquired, const plan::Variables& var
   spec.set = variables.set;
   spec.unset = variables.unset;
   for (const auto& [name, value] : carry) spec.set[name] = value;
-  for (const Fd& lock : acquired.claim.locks) spec.keep.push_back(lock.get());
-  for (const port::ClaimLocks& locks : acquired.around)
-    for (const Fd& lock : locks) spec.keep.push_back(lock.get());
+  spec.keep = acquired.claim.all_descriptors();
   return spec;
 }
 

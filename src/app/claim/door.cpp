@@ -12,10 +12,10 @@ std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& si
                                            std::optional<WallTime> until,
                                            const std::function<void(const std::string&)>& caution,
                                            std::function<bool()> is_ending) {
-  if (acquired.reused || acquired.claim.locks.empty()) return nullptr;
+  if (!acquired.claim.is_held()) return nullptr;
   port::DoorSpec spec;
-  spec.about = {acquired.claim.id, 0, false, until};
-  for (const Fd& lock : acquired.claim.locks) spec.locks.push_back(lock.get());
+  spec.about = {acquired.claim.id(), 0, false, until};
+  spec.locks = acquired.claim.descriptors();
   port::ClaimStore& store = acquired.store(site);
   spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
   spec.is_ending = std::move(is_ending);

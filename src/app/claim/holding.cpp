@@ -319,8 +319,8 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   // Who picks GPUs by their processes sees nothing of a claim before the placeholder is there.
   if (wanted.placeholder) options.alone = [&] { return wanted.placeholder->alone(options.cancel); };
   Acquired acquired = acquire(ports.site, wanted.request, options);
-  if (acquired.reused)
-    throw Error(ErrorCode::usage, "these GPUs are this claim's already").about(acquired.claim.id)
+  if (acquired.claim.is_all_of_another())
+    throw Error(ErrorCode::usage, "these GPUs are this claim's already").about(acquired.claim.id())
         .hint("run the command as it is, or claim fewer GPUs than the claim has");
   std::optional<WallTime> until;
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
@@ -334,21 +334,19 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
     held.ending = [placeholder = wanted.placeholder] { placeholder->end(); };
   }
   model::Json::to_cbor(claim_json(ports.site, acquired, variables, until), held.message);   // paths of any bytes
-  held.door.directory = ports.new_directory(acquired.claim.id);
-  held.door.about = {acquired.claim.id, 0, true, until};
-  for (const Fd& lock : acquired.claim.locks) held.door.locks.push_back(lock.get());
+  held.door.directory = ports.new_directory(acquired.claim.id());
+  held.door.about = {acquired.claim.id(), 0, true, until};
   inner = std::move(acquired.inner_store);
-  if (inner) held.outer_lives = outer_lives(ports.site, acquired.claim.id);
+  if (inner) held.outer_lives = outer_lives(ports.site, acquired.claim.id());
   port::ClaimStore& store = inner ? *inner : ports.site.store;
   held.door.lives = [&store](const std::string& other) { return !store.own_claim(other).empty(); };
   held.door.amend = [&store, &site = ports.site, claim = end_of_claim(acquired)](std::optional<WallTime> end) {
     return amend_end(store, site, claim, end);
   };
   if (wanted.process)
-    held.overdue = [&store, id = acquired.claim.id, keys = acquired.claim.keys, process = *wanted.process,
-                    uid = ports.site.uid] {
+    held.overdue = [&store, id = acquired.claim.id(), process = *wanted.process, uid = ports.site.uid] {
       if (goes_on(store, id, uid)) return false;
-      return store.amend(port::Claim{id, keys, {}}, std::nullopt, process);
+      return store.amend(id, std::nullopt, process);
     };
   held.claim = std::move(acquired.claim);
   return held;
@@ -435,7 +433,7 @@ model::Json claim_json(const Site& site, const Acquired& acquired, const plan::V
                        std::optional<WallTime> until) {
   model::Json json;
   json["schema"] = "thole/claim/1";
-  json["id"] = acquired.claim.id;
+  json["id"] = acquired.claim.id();
   json["gpus"] = gpus_json(site, acquired);
   json["since"] = format_iso(site.clock.wall());
   json["until"] = model::or_null(until);

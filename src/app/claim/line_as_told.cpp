@@ -18,8 +18,8 @@ void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& 
   if (view.slots.size() == model::max_slots) return;
   model::SlotView slot{key, {}};
   for (const model::Holding& holding : holdings) {
-    const auto until = holding.until && *holding.until > now ? holding.until : std::nullopt;
-    slot.holders.push_back({holding.uid, holding.shared, holding.share_with_any, holding.memory_mib, until});
+    slot.holders.push_back({holding.uid, holding.shared, holding.share_with_any, holding.memory_mib,
+                            model::counted_end(holding.until, now)});
   }
   view.slots.push_back(std::move(slot));
   states.push_back(state);

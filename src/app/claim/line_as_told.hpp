@@ -23,7 +23,7 @@ struct LineAsTold {
   model::QueueView view;
   std::vector<plan::SlotState> states;
 
-  // Units first. Whose declared end has passed may stay as long as he likes: he ends at no time that could be counted on.
+  // Units first.
   void add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state, WallTime now);
   void add(const model::Waiting& waiting);
 };

@@ -51,7 +51,7 @@ std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<m
                                                  std::optional<WallTime> until) {
   const WallTime now = site.clock.wall();
   for (model::Holding& holding : holdings)
-    if (holding.id == id) holding.until = until;
+    if (last_part(holding.id) == last_part(id)) holding.until = until;
   const model::Snapshot& snapshot = site.observer.snapshot();
   LineAsTold line;
   for (const model::Unit& unit : site.observer.units()) {
@@ -67,22 +67,16 @@ std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<m
   return plan::promises(line.view, line.states, now);
 }
 
-// Absent: nobody. `there`: who of the passed waits still.
+// Whom the later end puts off that is compared with the earlier one; absent: nobody. `there`: who of the passed waits still.
 std::optional<Delayed> put_off_by(port::ClaimStore& store, const Site& site, const EndOfClaim& claim,
-                                 const std::vector<model::Waiting>& waiting, const StillThere& there,
-                                 std::optional<WallTime> until) {
-  if (there.nobody()) return std::nullopt;
-  const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
-  if (!is_within(until, claim.ends_by)) return Delayed{first.second, claim.ends_by};
+                                  const std::vector<model::Waiting>& waiting, const StillThere& there, WallTime earlier,
+                                  std::optional<WallTime> later) {
+  if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const WallTime now = site.clock.wall();
   const std::vector<model::Holding> holdings = store.holdings();
-  const auto mine = std::ranges::find(holdings, claim.id, &model::Holding::id);
-  if (mine == holdings.end() || !mine->until) return std::nullopt;   // nothing is promised by its end
-  if (until && *until <= *mine->until) return std::nullopt;
-  if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
-  const auto was = promises_if(site, holdings, waiting, claim.id, after_now(*mine->until));
-  const auto is = promises_if(site, holdings, waiting, claim.id, until);
+  const auto was = promises_if(site, holdings, waiting, claim.id, after_now(earlier));
+  const auto is = promises_if(site, holdings, waiting, claim.id, later);
   std::optional<Delayed> found;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     if (!was[i] || std::ranges::count(there.with_ticket, waiting[i].ticket, &model::InLine::first) == 0) continue;
@@ -90,6 +84,34 @@ std::optional<Delayed> put_off_by(port::ClaimStore& store, const Site& site, con
       found = Delayed{waiting[i].uid, after_now(*was[i])};
   }
   return found;
+}
+
+std::optional<WallTime> declared_end(port::ClaimStore& store, const std::string& id) {
+  for (const model::Holding& holding : store.holdings())
+    if (last_part(holding.id) == last_part(id)) return holding.until;
+  return std::nullopt;
+}
+
+// Whom it puts off; absent: nobody, and it is recorded if it can be. A later end is known to others before they are looked at
+// again: of two claims that want one at the same moment, and of a claim and one that starts then, the second sees the first.
+std::optional<Delayed> move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim,
+                                std::optional<WallTime> until, bool& is_recorded) {
+  const std::optional<WallTime> before = declared_end(store, claim.id);   // without one nothing is promised by its end
+  const bool is_later = before && (!until || *until > *before);
+  const auto delayed = [&]() -> std::optional<Delayed> {
+    const std::vector<model::Waiting> waiting = store.waiting();
+    const StillThere there = still_there(store, claim, waiting);
+    if (there.nobody()) return std::nullopt;
+    const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
+    if (!is_within(until, claim.ends_by)) return Delayed{first.second, claim.ends_by};
+    return is_later ? put_off_by(store, site, claim, waiting, there, *before, until) : std::nullopt;
+  };
+  if (const auto whom = delayed()) return whom;
+  is_recorded = store.amend(claim.id, until);
+  if (!is_later || !is_recorded) return std::nullopt;
+  const auto whom = delayed();
+  if (whom) store.amend(claim.id, before);
+  return whom;
 }
 
 [[noreturn]] void refuse_to_put_off(const Delayed& whom, const Site& site) {
@@ -108,29 +130,28 @@ std::optional<Delayed> put_off_by(port::ClaimStore& store, const Site& site, con
 }  // namespace
 
 EndOfClaim end_of_claim(const Acquired& acquired) {
-  return {acquired.claim.id, acquired.claim.keys, acquired.passed, acquired.ends_by};
+  return {acquired.claim.id(), acquired.claim.keys(), acquired.passed, acquired.ends_by};
 }
 
 bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until) {
   if (acquired.passed.empty()) return true;
   const EndOfClaim claim = end_of_claim(acquired);
-  const std::vector<model::Waiting> waiting = store.waiting();
-  const StillThere there = still_there(store, claim, waiting);
-  if (put_off_by(store, site, claim, waiting, there, until)) return false;
-  if (there.nobody()) {
+  if (still_there(store, claim, store.waiting()).nobody()) {
     acquired.passed.clear();
     acquired.ends_by.reset();
+    return true;
   }
-  return true;
+  const std::optional<WallTime> before = declared_end(store, claim.id);
+  bool is_recorded = true;
+  const bool is_later = !until || !before || *until > *before;
+  return !is_later || (!move_end(store, site, claim, until, is_recorded) && is_recorded);
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
-  if (!claim.passed.empty()) {
-    const std::vector<model::Waiting> waiting = store.waiting();
-    if (const auto whom = put_off_by(store, site, claim, waiting, still_there(store, claim, waiting), until))
-      refuse_to_put_off(*whom, site);
-  }
-  return store.amend(port::Claim{claim.id, claim.keys, {}}, until);
+  if (claim.passed.empty()) return store.amend(claim.id, until);
+  bool is_recorded = false;
+  if (const auto whom = move_end(store, site, claim, until, is_recorded)) refuse_to_put_off(*whom, site);
+  return is_recorded;
 }
 
 }  // namespace thole::app

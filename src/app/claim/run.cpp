@@ -32,7 +32,7 @@ void enter_around(const Site& site, const std::string& outer, Acquired& joined, 
     throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer);
   const std::optional<std::uint64_t> share = around.front().share_mib;
   if (share) joined.share_mib = std::min(joined.share_mib.value_or(*share), *share);
-  joined.around = locks_around(site, around, caution);
+  joined.claim.keep_around(locks_around(site, around, caution));
 }
 
 KeptClaim claim_named(RunPorts& ports, const std::string& word) {
@@ -69,7 +69,8 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   Site site{here.observer, here.store,     here.clock,    inside,   here.policy,
             here.uid,      here.user_name, here.patience, here.lend,  here.shell, "--in " + printable(wanted.in, 60)};
   Acquired part = acquire(site, wanted.request, options);
-  if (!part.reused && wanted.request.gpus > 0 && !part.inner_store) no_longer_held(kept.id);   // while we waited
+  const bool is_part = !part.claim.is_all_of_another() && wanted.request.gpus > 0;
+  if (is_part && !part.inner_store) no_longer_held(kept.id);   // while we waited
   return part;
 }
 
@@ -78,22 +79,21 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   const KeptClaim kept = claim_named(ports, word);
   Acquired joined;
   ports.site.observer.look(ports.site.patience);
-  joined.claim.id = last_part(kept.id);   // as the store knows it
-  joined.claim.keys = kept.keys;
+  const std::string id = last_part(kept.id);     // as the store knows it
+  port::ClaimParts parts{.id = kept.id, .keys = kept.keys, .locks = {}};
   port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
   ask_keeper(kept, [&] {
-    joined.claim.locks = ports.control.descriptors(
-        kept.address(), [&](std::vector<Fd>& locks) { store.check(joined.claim.id, joined.claim.keys, locks, kept.uid); });
+    parts.locks = ports.control.descriptors(
+        kept.address(), [&](std::vector<Fd>& locks) { store.check(id, kept.keys, locks, kept.uid); });
   });
-  joined.share_mib = kept.uid == ports.site.uid ? store.own_share(joined.claim.id) : kept.share_mib;
+  joined.claim = port::Claim(port::Claim::State::joined, std::move(parts));
+  joined.share_mib = kept.uid == ports.site.uid ? store.own_share(id) : kept.share_mib;
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
     enter_around(ports.site, kept.id.substr(0, slash), joined, caution);
-  joined.claim.id = kept.id;
   joined.units = ports.site.observer.units();
   for (std::size_t i = 0; i < joined.units.size(); ++i)
     if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);
   joined.explain = fmt::format("inside claim {}", kept.id);
-  joined.reused = true;
   return joined;
 }
 
@@ -118,7 +118,7 @@ struct Declared {
 
   void tell(std::optional<WallTime> when) const {
     if (!door) return;
-    acquired.store(ports.site).amend(acquired.claim, when);
+    acquired.store(ports.site).amend(acquired.claim.id(), when);
     door->ends_at(when);
   }
   void stands_still() const { if (until) tell(std::nullopt); }
@@ -188,8 +188,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   }
   if (events.caution)
     for (const std::string& text : taken_back(acquired)) events.caution(text);
-  acquired.claim.locks.clear();              // free before anybody is told so
-  acquired.around.clear();
+  acquired.claim.release();                  // free before anybody is told so
   if (door) door->let_go();
   return life.ended();
 }

@@ -29,20 +29,16 @@ std::string replaced_path(int lock) {
 
 std::vector<std::string> taken_back(const Acquired& acquired) {
   std::vector<std::string> told;
-  const auto look_at = [&](const port::ClaimLocks& locks) {
-    for (const Fd& lock : locks) {
-      const std::string path = replaced_path(lock.get());
-      if (path.empty()) continue;
-      for (std::size_t index : acquired.chosen) {
-        const model::Unit& unit = acquired.units[index];
-        const bool is_its = path.ends_with("/gpu." + unit.key) || path.find("/share." + unit.key + ".") != std::string::npos;
-        const std::string text = fmt::format("GPU {} was taken back by root: others may have claimed it since", unit.label);
-        if (is_its && std::ranges::find(told, text) == told.end()) told.push_back(text);
-      }
+  for (const int lock : acquired.claim.all_descriptors()) {
+    const std::string path = replaced_path(lock);
+    if (path.empty()) continue;
+    for (std::size_t index : acquired.chosen) {
+      const model::Unit& unit = acquired.units[index];
+      const bool is_its = path.ends_with("/gpu." + unit.key) || path.find("/share." + unit.key + ".") != std::string::npos;
+      const std::string text = fmt::format("GPU {} was taken back by root: others may have claimed it since", unit.label);
+      if (is_its && std::ranges::find(told, text) == told.end()) told.push_back(text);
     }
-  };
-  look_at(acquired.claim.locks);
-  for (const port::ClaimLocks& locks : acquired.around) look_at(locks);
+  }
   return told;
 }
 

@@ -210,7 +210,7 @@ void Map::open_lane(LaneGain gain) {
   lane->gain = std::move(gain);
   const std::size_t each = std::max(1u, wanted_.lane.request.gpus);
   most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max<std::size_t>(1, lane->gain.most_units / each);
-  whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.reused;
+  whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.claim.is_all_of_another();
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
   lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution);
@@ -236,14 +236,14 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
   if (!look) {
     look.emplace();
     look->claims = given_up_;
-    for (const auto& one : lanes_) look->claims.push_back(one->gain.acquired.claim.id);
+    for (const auto& one : lanes_) look->claims.push_back(one->gain.acquired.claim.id());
     look->left = pool_.strays(look->claims);
     if (!look->left.spared.empty()) caution(spared_text(look->left.spared));
   }
   const RestTurn turn{pool_, look->left, now(), wanted_.patience, [this](const auto& left) { tell_left_behind(left); },
                       [this](const auto& others) { tell_out_of_reach(others); }};
   if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);
-  if (lane.rest.is_over(lane.gain.acquired.claim.id, turn) && *look->by_nobodys) return true;
+  if (lane.rest.is_over(lane.gain.acquired.claim.id(), turn) && *look->by_nobodys) return true;
   take_no_more(lane);
   timed_ = true;
   return false;
@@ -261,9 +261,8 @@ void Map::close_lane(MapLane& lane) {
     pool_.close(place);
   }
   if (lane.door) pool_.unwatch(lane.door->fd());
-  if (lane.rest.given_up() || lane.gave_up) given_up_.push_back(lane.gain.acquired.claim.id);
-  lane.gain.acquired.claim.locks.clear();        // free before anybody is told so
-  lane.gain.acquired.around.clear();
+  if (lane.rest.given_up() || lane.gave_up) given_up_.push_back(lane.gain.acquired.claim.id());
+  lane.gain.acquired.claim.release();            // free before anybody is told so
   if (lane.door) lane.door->let_go();
   no_more_lanes_ = false;
   std::erase_if(lanes_, [&lane](const auto& one) { return one.get() == &lane; });
@@ -303,7 +302,7 @@ void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (wanted_.lane.request.time) {
     timed_ = true;
-    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim, last_end(lane));
+    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim.id(), last_end(lane));
   }
   nobodys_.a_task_begins();
   pool_.start(place);

@@ -30,7 +30,7 @@ struct MapLane {
   std::uint64_t asked_in = 0;            // the last turn in which it was asked whether others want its GPUs
   LaneRest rest;
 
-  bool holds() const { return !gain.acquired.claim.locks.empty(); }
+  bool holds() const { return gain.acquired.claim.is_held(); }
 };
 
 // A place of the pool and the task on it.

@@ -23,8 +23,7 @@ void LaneClaim::hold(Acquired acquired, std::optional<WallTime> until, const Doo
 }
 
 void LaneClaim::let_go() {
-  acquired_.claim.locks.clear();
-  acquired_.around.clear();
+  acquired_.claim.release();
   if (door_) door_->let_go();
 }
 
@@ -32,7 +31,7 @@ void LaneClaim::ends_at(std::optional<WallTime> until) {
   if (!is_held()) return;
   if (until && told_ && *until >= *told_ && *until - *told_ < not_worth_telling) return;
   if (!until && !told_) return;
-  acquired_.store(site_).amend(acquired_.claim, until);
+  acquired_.store(site_).amend(acquired_.claim.id(), until);
   if (door_) door_->ends_at(until);
   told_ = until;
 }

@@ -25,7 +25,7 @@ class LaneClaim {
   void hold(Acquired acquired, std::optional<WallTime> until, const DoorMaker& make_door, std::function<bool()> is_ending,
             const std::function<void(const std::string&)>& caution);
   const Acquired& acquired() const { return acquired_; }
-  bool is_held() const { return !acquired_.claim.locks.empty(); }
+  bool is_held() const { return acquired_.claim.is_held(); }
   void let_go();                                 // free before anybody is told so
 
   // Others plan with the end of the claim, and that moves on with each task. Nobody knows it: nothing.

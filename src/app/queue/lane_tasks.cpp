@@ -47,7 +47,8 @@ void LaneTasks::prepare(const model::Job& job, model::JobSpec spec) {
   }
   const bool whole =
       std::ranges::none_of(acquired.chosen, [&](std::size_t i) { return acquired.units[i].instance.has_value(); });
-  one_task_at_a_time_ = whole && spec_.per_gpu <= 1 && !spec_.request.share && !acquired.reused && !acquired.inner_store;
+  const bool is_whole_machines = !acquired.claim.is_all_of_another() && !acquired.inner_store;
+  one_task_at_a_time_ = whole && spec_.per_gpu <= 1 && !spec_.request.share && is_whole_machines;
   site_.observer.rest();
   keeper_ = ports_.keeper();
 }

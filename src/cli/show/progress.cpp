@@ -76,11 +76,12 @@ void Progress::got(const app::Acquired& acquired) {
     Json gpus = Json::array();
     for (std::size_t index : acquired.chosen)
       gpus.push_back({{"gpu", acquired.units[index].label}, {"uuid", acquired.units[index].key}});
-    return say("claimed", {{"id", acquired.claim.id}, {"gpus", gpus}, {"why", acquired.explain}, {"waited_s", waited.count()}});
+    return say("claimed",
+               {{"id", acquired.claim.id()}, {"gpus", gpus}, {"why", acquired.explain}, {"waited_s", waited.count()}});
   }
   context_.note(since_ ? fmt::format("{}, after {}", name, format_duration(waited)) : name);
   if (!acquired.explain.empty()) context_.detail(printable(acquired.explain));
-  context_.detail(fmt::format("claim {}", acquired.claim.id));
+  context_.detail(fmt::format("claim {}", acquired.claim.id()));
 }
 
 void Progress::caution(const std::string& text) {
@@ -120,7 +121,7 @@ int show_preview(Context& context) {
   plan::Variables variables;
   if (!preview.chosen.empty() || context.invocation.request.gpus == 0) {
     app::Acquired as_if;
-    as_if.claim.id = app::fresh_claim_id();
+    as_if.claim = port::Claim(app::fresh_claim_id());
     as_if.units = preview.units;
     as_if.chosen = preview.chosen;
     as_if.share_mib = preview.share_mib;

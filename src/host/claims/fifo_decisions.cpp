@@ -41,29 +41,26 @@ std::optional<struct stat> in_force(const ClaimDirectory& nodes, int fd, const s
 // ---- Take ----
 
 FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim) {
-  claim.emplace();
-  claim->id = entry_.id;
-  claim->taken_us = boot_clock_us();
-  claim->joined_us = turn_ ? turn_->ticket.view.number : claim->taken_us;
+  port::ClaimParts parts;
+  parts.id = entry_.id;
+  parts.taken_us = boot_clock_us();
+  parts.joined_us = turn_ ? turn_->ticket.view.number : parts.taken_us;
   std::vector<unsigned> places;
   alone_.clear();
   for (unsigned slot : decision.slots) {
     if (slot >= pass.view.slots.size() || !wants_.eligible.test(slot))
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
-    if (lock_slot(pass, slot, *claim, places)) continue;
-    claim.reset();
+    if (lock_slot(pass, slot, parts, places)) continue;
     if (pass.slots_changed || !pass.nodes.state().current()) return Outcome::moved;
     if (pass.section.ordered()) pass.look.look_again(pass.view.slots, slot);
     return Outcome::again;
   }
   store_.hook("slots locked");
-  for (Fd& lock : pass.nodes.state().hold()) claim->locks.push_back(std::move(lock));
+  for (Fd& lock : pass.nodes.state().hold()) parts.locks.push_back(std::move(lock));
   // Only now: with the directory's own locks held, nobody replaces it after this look.
-  if (!pass.nodes.state().current()) {
-    claim.reset();
-    return Outcome::moved;
-  }
-  write_note(pass, decision, places, *claim);
+  if (!pass.nodes.state().current()) return Outcome::moved;
+  write_note(pass, decision, places, parts);
+  claim.emplace(port::Claim::State::held, std::move(parts));
   store_.hook("noted");
   if (pass.section.ordered()) nudge(pass, decision.nudge);
   if (entry_.shared) return Outcome::done;   // in line until it is certain (still_admitted): nobody follows one who comes back
@@ -73,7 +70,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
 }
 
 // Locks one slot for the claim; false when it is taken after all. Adds the place of its note.
-bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places) {
+bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places) {
   Fd lock = pass.look.kept(slot);
   unsigned place = 0;
   Fd share = entry_.shared ? take_place(pass, slot, place) : Fd();
@@ -122,7 +119,8 @@ void FifoPlace::say_who_keeps_places() {
     caution(key + " is yours alone: no place for sharers can be had there" + (node ? ": " + describe_keeper(node.get()) : ""));
 }
 
-void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim) {
+void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places,
+                           port::ClaimParts& claim) {
   Note note;
   note.id = last_part(entry_.id);
   note.command = entry_.command;

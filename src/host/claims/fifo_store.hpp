@@ -46,7 +46,7 @@ class FifoStore : public port::ClaimStore {
   port::InheritedLocks copy_locks(const std::string& id) override;
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override;
-  bool amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
+  bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
@@ -189,10 +189,10 @@ class FifoPlace : public port::Place {
   void hear_line();
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
-  bool lock_slot(Pass& pass, unsigned slot, port::Claim& claim, std::vector<unsigned>& places);
+  bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places);
   Fd take_place(Pass& pass, unsigned slot, unsigned& place);
   void say_who_keeps_places();
-  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::Claim& claim);
+  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::ClaimParts& claim);
   bool still_admitted(const model::Rule& rule);
   void collect_notes();
   void inform(Pass& pass, std::vector<model::SlotView>& slots);

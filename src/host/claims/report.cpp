@@ -411,19 +411,19 @@ std::vector<model::Waiting> FifoStore::waiting() {
 }
 
 std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
-  if (claim.locks.empty()) return {};  // nothing is held here: it would not help them
+  if (!claim.is_held()) return {};  // nothing is held here: it would not help them
   adopt_after_fork();
   std::lock_guard lock(threads_);
   QueueFile queue(nodes_->queue());
   queue.read();
   if (queue.tickets().empty()) return {};
-  const bool old = boot_clock_us() - claim.taken_us > passed_over_for_us;
+  const bool old = boot_clock_us() - claim.taken_us() > passed_over_for_us;
   model::SlotSet held;
-  for (const std::string& key : claim.keys)
+  for (const std::string& key : claim.keys())
     if (auto slot = nodes_->slot_of(key)) held.set(*slot);
   std::vector<pid_t> waiters;
   for (const Ticket& ticket : queue.tickets()) {
-    if ((ticket.view.eligible & held).none() || (ticket.view.number < claim.joined_us && !old)) continue;
+    if ((ticket.view.eligible & held).none() || (ticket.view.number < claim.joined_us() && !old)) continue;
     // A try to share: refused means that the waiter lives. By a descriptor that can write: who takes our lock of a dead one for
     // his hears when we close it, and the end of one that lives wakes nobody.
     Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
@@ -436,7 +436,7 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
 // The note is its owner's own, and readers meet it whole or not at all: alloc is not asked for it. It only orders the news: who
 // joins the line inside of it has read the note as it is now, or has a ticket by then. While somebody keeps alloc, who joins
 // this moment may hear of it 2 s later, at his own next look; the claim's keeper, who answers others, waits for nobody.
-bool FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, std::optional<pid_t> overdue) {
+bool FifoStore::amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) {
   adopt_after_fork();
   model::SlotSet changed;
   const auto how = [&](Note& note) {
@@ -453,7 +453,7 @@ bool FifoStore::amend(const port::Claim& claim, std::optional<WallTime> until, s
   {
     std::lock_guard lock(threads_);
     nodes_->refresh_slots();
-    if (!change_note(last_part(claim.id), how)) return false;
+    if (!change_note(last_part(id), how)) return false;
   }
   if (changed.none()) return true;
   try {

@@ -61,13 +61,14 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   holder.uid = note->process.uid;
   holder.share_with_any = note->share_with_any;
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
-  if (!note->until || *note->until <= now_) return holder;
+  const std::optional<WallTime> end = model::counted_end(note->until, now_);
+  if (!end) return holder;
   // Others plan with it: only where the kernel names nobody else as the holder.
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
   const std::vector<pid_t> lockers = lockers_of(locks_->flocks, node.get());
   if (lockers.empty() && !locks_->names_all()) return holder;
-  if (names_holder(*notes_, slot, place, taker_among(lockers)) == note) holder.until = note->until;
+  if (names_holder(*notes_, slot, place, taker_among(lockers)) == note) holder.until = end;
   return holder;
 }
 

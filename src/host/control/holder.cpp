@@ -86,8 +86,7 @@ class Holder {
 Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
   held_.door.about.pid = ::getpid();
   held_.door.about.holder = true;
-  held_.door.locks.clear();
-  for (const Fd& lock : held_.claim.locks) held_.door.locks.push_back(lock.get());
+  held_.door.locks = held_.claim.descriptors();
   door_ = std::make_unique<Door>(held_.door);
   set_end(held_.door.about.until);
   adopted_ = spec.process.has_value();
@@ -150,8 +149,8 @@ void Holder::run(Fd caller) {
   while (!over()) {}
   if (held_.ending) held_.ending();
   const bool outlived = out_of_time_ && adopted_ && !caller_ && held_.overdue;
-  Fd note = outlived ? held_.claim.locks.keep_note_only() : Fd();
-  held_.claim.locks.clear();
+  Fd note = outlived ? held_.claim.release_to_note() : Fd();
+  held_.claim.release();
   if (outlived && !held_.overdue()) note.reset();   // the claim goes on in a command that has joined it
   door_->let_go();
   door_.reset();

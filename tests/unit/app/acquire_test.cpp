@@ -41,8 +41,8 @@ TEST(Acquire, TakesWhatIsFree) {
   FakeSite fake(4);
   auto got = acquire(*fake.site, want(2), {});
   EXPECT_EQ(got.chosen.size(), 2u);
-  EXPECT_EQ(got.claim.keys.size(), 2u);
-  EXPECT_EQ(got.claim.id.size(), 16u);
+  EXPECT_EQ(got.claim.keys().size(), 2u);
+  EXPECT_EQ(got.claim.id().size(), 16u);
 }
 
 TEST(Acquire, RefusesMoreThanTheMachineHas) {
@@ -127,7 +127,7 @@ TEST(Acquire, GivesBackAUnitThatAStrangerTookBeforeTheLock) {
   app::AcquireOptions options;
   options.caution = [&](const std::string& text) { cautions.push_back(text); };
   auto got = acquire(*fake.site, want(1), options);
-  EXPECT_EQ(got.claim.keys.size(), 1u);
+  EXPECT_EQ(got.claim.keys().size(), 1u);
   ASSERT_EQ(cautions.size(), 1u);
   EXPECT_NE(cautions[0].find("GPU 0 was given back"), std::string::npos) << cautions[0];
 }
@@ -185,7 +185,7 @@ TEST(Acquire, StartsWhenTheHolderLeaves) {
     return port::Wake::release;
   };
   auto got = acquire(*fake.site, want(1), {});
-  EXPECT_EQ(got.claim.keys.size(), 1u);
+  EXPECT_EQ(got.claim.keys().size(), 1u);
   EXPECT_EQ(slept, 1);
   EXPECT_EQ(fake.backend->reads, 2) << "what was seen on a claimed unit was its owner's: it is looked at once it is ours";
 }
@@ -280,7 +280,7 @@ TEST(Acquire, TheUseOfOtherSharersIsNoReasonToGiveBack) {
   std::vector<std::string> cautions;
   app::AcquireOptions options;
   options.caution = [&](const std::string& text) { cautions.push_back(text); };
-  EXPECT_EQ(acquire(*fake.site, request, options).claim.keys.size(), 1u);
+  EXPECT_EQ(acquire(*fake.site, request, options).claim.keys().size(), 1u);
   EXPECT_TRUE(cautions.empty());
 }
 
@@ -294,7 +294,7 @@ TEST(Acquire, TheHeadLooksByTheClockForUseThatOnlyTheDriverSees) {
     fake.backend->gpus[0].use.memory_used_mib = 0;
     return ++slept == 1 ? port::Wake::again : port::Wake::deadline;
   };
-  EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys.size(), 1u);
+  EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys().size(), 1u);
   EXPECT_EQ(slept, 1);
 }
 
@@ -321,9 +321,9 @@ class InsideAClaim : public testing::Test {
 
 TEST_F(InsideAClaim, AllOfItIsReusedWithoutALock) {
   auto got = acquire(*fake.site, want(2), {});
-  EXPECT_TRUE(got.reused);
-  EXPECT_EQ(got.claim.id, "aaaaaaaaaaaaaaaa");
-  EXPECT_TRUE(got.claim.locks.empty());
+  EXPECT_TRUE(got.claim.is_all_of_another());
+  EXPECT_EQ(got.claim.id(), "aaaaaaaaaaaaaaaa");
+  EXPECT_TRUE(got.claim.descriptors().empty());
   EXPECT_EQ(got.chosen, (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(fake.store.steps, 0);
 }
@@ -331,9 +331,9 @@ TEST_F(InsideAClaim, AllOfItIsReusedWithoutALock) {
 TEST_F(InsideAClaim, FewerAreLeasedInside) {
   fake.store.inner["aaaaaaaaaaaaaaaa"] = {{"bbbbbbbbbbbbbbbb", {fake.store.slots[1]}, 0}};
   auto got = acquire(*fake.site, want(1), {});
-  EXPECT_FALSE(got.reused);
+  EXPECT_FALSE(got.claim.is_all_of_another());
   EXPECT_EQ(got.chosen, std::vector<std::size_t>{2});
-  EXPECT_EQ(got.claim.id.substr(0, 17), "aaaaaaaaaaaaaaaa/");
+  EXPECT_EQ(got.claim.id().substr(0, 17), "aaaaaaaaaaaaaaaa/");
   EXPECT_EQ(fake.store.steps, 0) << "the machine's own queue is not touched";
 }
 
@@ -342,7 +342,7 @@ TEST_F(InsideAClaim, MoreThanItHasIsRefusedAtOnce) { EXPECT_EQ(failure_of(fake, 
 TEST_F(InsideAClaim, AStaleClaimIsIgnored) {
   fake.environment["THOLE_CLAIM"] = "cccccccccccccccc";
   auto got = acquire(*fake.site, want(2), {});
-  EXPECT_FALSE(got.reused);
+  EXPECT_FALSE(got.claim.is_all_of_another());
   EXPECT_EQ(got.chosen, (std::vector<std::size_t>{0, 3}));
 }
 
@@ -374,7 +374,7 @@ TEST_F(InsideAClaim, AShareBindsWhatClaimsWithinIt) {
 TEST_F(InsideAClaim, SomebodyElsesClaimIsIgnored) {
   fake.store.held[0].uid = 7;
   auto got = acquire(*fake.site, want(2), {});
-  EXPECT_FALSE(got.reused);
+  EXPECT_FALSE(got.claim.is_all_of_another());
 }
 
 }  // namespace

@@ -60,11 +60,11 @@ TEST_F(Faults, WhateverIsInWhoNobodyIsShownOrGivenAnythingElse) {
     if (way == 0) scribble("who", 5);
     else cut("who", 0);
     EXPECT_FALSE(try_claim(*open(), entry({"GPU-0"})));
-    EXPECT_EQ(store->own_claim(held->id), held->keys);
+    EXPECT_EQ(store->own_claim(held->id()), held->keys());
     auto holdings = store->holdings();
     ASSERT_EQ(holdings.size(), 1u);
     EXPECT_TRUE(holdings[0].held && holdings[0].verified);
-    EXPECT_EQ(holdings[0].id, held->id);
+    EXPECT_EQ(holdings[0].id, held->id());
   }
 }
 
@@ -105,8 +105,8 @@ TEST_F(Faults, WithoutANoteNothingIsSharedAndTheRestGoesOn) {
             std::string::npos);
   auto whole = try_claim(*looking, entry({"GPU-0", "GPU-1"}, 2));
   ASSERT_TRUE(whole) << "and the failed share has left nothing locked";
-  EXPECT_EQ(looking->own_claim(whole->id), whole->keys) << "its note lies in its own directory";
-  EXPECT_TRUE(find_claim_store(options(StateLocation::named(directory)))->own_claim(whole->id) == whole->keys);
+  EXPECT_EQ(looking->own_claim(whole->id()), whole->keys()) << "its note lies in its own directory";
+  EXPECT_TRUE(find_claim_store(options(StateLocation::named(directory)))->own_claim(whole->id()) == whole->keys());
   whole.reset();
   EXPECT_TRUE(looking->own_claim("0123456789abcdef").empty());
   open();
@@ -329,7 +329,7 @@ TEST_F(Faults, WhoeverIsStuckInAllocIsNamedAndStatusStillAnswers) {
   wanted.caution = [&](const std::string& text) { told = text; };
   auto free_one = try_claim(*store, wanted);
   ASSERT_TRUE(free_one) << "the claim goes on without order";
-  EXPECT_EQ(free_one->keys, std::vector<std::string>{"GPU-1"});
+  EXPECT_EQ(free_one->keys(), std::vector<std::string>{"GPU-1"});
   EXPECT_NE(told.find("pid " + std::to_string(stuck.pid())), std::string::npos) << told;
   free_one.reset();
   auto holdings = store->holdings();
@@ -438,7 +438,7 @@ TEST_F(Faults, WhereNoSlotIsFreeAClaimOnAVanishedUnitKeepsItsOwn) {
   units.push_back("GPU-new");
   init_claims(machine, units);
   const auto store = open_claim_store(options(machine));
-  EXPECT_EQ(store->own_claim(claimed->id), claimed->keys);
+  EXPECT_EQ(store->own_claim(claimed->id()), claimed->keys());
   EXPECT_TRUE(try_claim(*store, entry({"GPU-new"})));
 }
 

@@ -30,15 +30,15 @@ TEST_F(Inner, AClaimByItselfMakesNoFiles) {
 TEST_F(Inner, TwoInsideGetDistinctUnitsAndAThirdWaitsForThem) {
   auto store = machine();
   auto outer = try_claim(*store, entry(units, 2));
-  auto inside = store->within(outer->id), beside = store->within(outer->id);
-  auto first = try_claim(*inside, entry(outer->keys)), second = try_claim(*beside, entry(outer->keys));
+  auto inside = store->within(outer->id()), beside = store->within(outer->id());
+  auto first = try_claim(*inside, entry(outer->keys())), second = try_claim(*beside, entry(outer->keys()));
   ASSERT_TRUE(first && second);
-  EXPECT_NE(first->keys, second->keys);
-  auto third = inside->enter(entry(outer->keys));
-  EXPECT_FALSE(third->step(fifo_rule(entry(outer->keys))));
+  EXPECT_NE(first->keys(), second->keys());
+  auto third = inside->enter(entry(outer->keys()));
+  EXPECT_FALSE(third->step(fifo_rule(entry(outer->keys()))));
   first.reset();
   EXPECT_EQ(third->sleep({}, std::nullopt), port::Wake::release);
-  EXPECT_TRUE(third->step(fifo_rule(entry(outer->keys))));
+  EXPECT_TRUE(third->step(fifo_rule(entry(outer->keys()))));
   EXPECT_EQ(inside->about().kind, "private");
 }
 
@@ -111,11 +111,11 @@ TEST_F(Inner, NothingOfALivingClaimIsSweptWhereTheDirectoryThatItIsHeldInIsNotSe
   std::filesystem::rename(folder.path + "/other", folder.path + "/hidden");
   auto here = machine();
   auto mine = try_claim(*here, entry({"GPU-1"}));
-  here->within(mine->id);
+  here->within(mine->id());
   EXPECT_TRUE(has_directory(noted) && has_directory(claimed));
   note.reset();
   within.reset();
-  here->within(mine->id);
+  here->within(mine->id());
   EXPECT_FALSE(has_directory(noted) || has_directory(claimed));
 }
 
@@ -142,10 +142,10 @@ TEST_F(Inner, WhatAKilledMakerLeftUnmarkedIsSweptAtOnce) {
   for (const char* file : {"00000000000000e2/outer", "00000000000000e3/control", "00000000000000e4/control",
                            "00000000000000e4/outer"})
     ASSERT_TRUE(open_at(AT_FDCWD, (personal + file).c_str(), O_WRONLY | O_CREAT, 0600));
-  store->within(held->id);
+  store->within(held->id());
   for (const char* left : {"00000000000000e1", "00000000000000e2", "00000000000000e3", "00000000000000e4"})
     EXPECT_FALSE(has_directory(left)) << left;
-  EXPECT_TRUE(has_directory(held->id));
+  EXPECT_TRUE(has_directory(held->id()));
 }
 
 TEST_F(Inner, NoSweepTakesADirectoryThatSomebodyIsMakingNorOneThatHoldsMore) {
@@ -158,7 +158,7 @@ TEST_F(Inner, NoSweepTakesADirectoryThatSomebodyIsMakingNorOneThatHoldsMore) {
   ASSERT_TRUE(open_at(AT_FDCWD, (personal + "/00000000000000e6/mine").c_str(), O_WRONLY | O_CREAT, 0600));
   const Fd maker = open_at(AT_FDCWD, making.c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_TRUE(hold_as_keeper(maker.get()));
-  store->within(held->id);
+  store->within(held->id());
   EXPECT_TRUE(has_directory("00000000000000e5") && has_directory("00000000000000e6"));
 }
 
@@ -312,7 +312,7 @@ TEST_F(Inner, AClaimThatHasEndedSinceItWasLookedAtIsSeenToHaveEnded) {
 TEST_F(Inner, WhoeverComesAfterTheClaimAroundHimHasEndedIsToldSo) {
   auto store = machine();
   auto outer = try_claim(*store, entry({"GPU-0"}));
-  const std::string id = outer->id;
+  const std::string id = outer->id();
   auto inside = try_claim(*store->within(id), entry({"GPU-0"}));
   std::filesystem::remove_all(folder.path + "/personal/" + id);
   EXPECT_NE(trouble([&] { store->within(id); }).find("was deleted"), std::string::npos) << "while that claim lives";
@@ -336,7 +336,7 @@ TEST_F(Inner, TheUnitsOfAClaimAreThoseOfItsLiveNoteAndOfNoOther) {
   EXPECT_TRUE(machine()->own_claim("00000000000000aa").empty());
   first.reset();
   EXPECT_TRUE(machine()->own_claim(wanted.id).empty());
-  store->amend(*second, std::nullopt, ::getpid());
+  store->amend(second->id(), std::nullopt, ::getpid());
   EXPECT_TRUE(machine()->own_claim(other.id).empty()) << "a claim that is over has no units";
 }
 
@@ -348,7 +348,7 @@ TEST_F(Inner, ANewEndIsRecordedForTheClaimAlone) {
   other.id = "00000000000000ff";
   auto first = try_claim(*store, wanted), second = try_claim(*store, other);
   WallTime end(Seconds(2'000'000'000));
-  store->amend(*first, end);
+  store->amend(first->id(), end);
   for (const model::Holding& holding : store->holdings())
     EXPECT_EQ(holding.until, holding.key == "GPU-0" ? std::optional(end) : std::nullopt);
 }

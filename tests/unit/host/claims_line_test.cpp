@@ -205,9 +205,9 @@ TEST_F(Line, AChangedEndWakesTheFirstThatWaitsForIt) {
   EXPECT_FALSE(first->step(fifo_rule(mine)));
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   const auto soon = std::chrono::steady_clock::now() + Millis(1500);  // before the look that everybody takes after 2 s
-  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  store->amend(held->id(), WallTime(Seconds(2'000'000'000)));
   EXPECT_EQ(first->sleep({}, soon), port::Wake::nudge);
-  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  store->amend(held->id(), WallTime(Seconds(2'000'000'000)));
   EXPECT_EQ(first->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline) << "nothing has changed";
   EXPECT_EQ(second->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline) << "the first sees to the second";
   EXPECT_EQ(unconcerned->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline);
@@ -225,7 +225,7 @@ TEST_F(Line, AChangedEndWakesBeyondAStoppedWaiter) {
   ASSERT_TRUE(eventually([&] {
     return read_file("/proc/" + std::to_string(first->pid()) + "/stat")->find(") T ") != std::string::npos;
   }));
-  store->amend(*held, WallTime(Seconds(2'000'000'000)));
+  store->amend(held->id(), WallTime(Seconds(2'000'000'000)));
   EXPECT_EQ(second->sleep({}, std::chrono::steady_clock::now() + Millis(1500)), port::Wake::nudge);
 }
 

@@ -70,12 +70,12 @@ TEST_F(LockRules, LocksAreHeldThroughDescriptorsThatCanWriteSoThatTheirEndHangsU
   auto store = open();
   auto won = try_claim(*store, entry(units, 2));
   unsigned fifos = 0;
-  for (const Fd& lock : won->locks) {
+  for (const int lock : won->descriptors()) {
     struct stat node;
-    ASSERT_EQ(::fstat(lock.get(), &node), 0);
+    ASSERT_EQ(::fstat(lock, &node), 0);
     if (!S_ISFIFO(node.st_mode)) continue;
     ++fifos;
-    EXPECT_EQ(::fcntl(lock.get(), F_GETFL) & O_ACCMODE, O_RDWR);
+    EXPECT_EQ(::fcntl(lock, F_GETFL) & O_ACCMODE, O_RDWR);
   }
   EXPECT_EQ(fifos, 2u);
 }

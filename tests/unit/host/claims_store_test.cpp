@@ -21,7 +21,7 @@ TEST_F(ClaimStore, TakesAFreeUnitAtOnce) {
   auto store = open();
   auto won = try_claim(*store, entry(units, 2));
   ASSERT_TRUE(won);
-  EXPECT_EQ(won->keys, (std::vector<std::string>{"GPU-0", "GPU-1"}));
+  EXPECT_EQ(won->keys(), (std::vector<std::string>{"GPU-0", "GPU-1"}));
 }
 
 TEST_F(ClaimStore, NeverGivesAUnitTwice) {

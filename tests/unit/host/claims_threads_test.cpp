@@ -43,9 +43,9 @@ TEST_F(Threads, EveryFunctionOfAStoreMayRunBesideEveryOther) {
   const auto own = [&](const port::Entry& wanted) {
     const auto won = claim(*store, wanted, Seconds(60));
     if (!won) throw std::runtime_error("not served");
-    for (const std::string& key : won->keys)
+    for (const std::string& key : won->keys())
       if (owners[static_cast<std::size_t>(key.back() - '0')]++ != 0) twice = true;
-    for (const std::string& key : won->keys) --owners[static_cast<std::size_t>(key.back() - '0')];
+    for (const std::string& key : won->keys()) --owners[static_cast<std::size_t>(key.back() - '0')];
   };
   std::atomic<int> next = 4;
   const std::string why = run_beside(30, {
@@ -55,9 +55,9 @@ TEST_F(Threads, EveryFunctionOfAStoreMayRunBesideEveryOther) {
       [&] { claim(*store, sharer({"GPU-2"}, 100), Seconds(60)); },
       [&] { store->holdings(), store->waiting(); },
       [&] { store->wanted_by(*held), store->about(); },
-      [&] { if (store->own_claim(held->id) != held->keys) throw std::runtime_error("the claim is not there"); },
-      [&] { store->amend(*held, WallTime(Seconds(2'000'000'000 + next)), std::nullopt); },
-      [&] { claim(*store->within(held->id), entry({"GPU-3"}), Seconds(60)); },
+      [&] { if (store->own_claim(held->id()) != held->keys()) throw std::runtime_error("the claim is not there"); },
+      [&] { store->amend(held->id(), WallTime(Seconds(2'000'000'000 + next)), std::nullopt); },
+      [&] { claim(*store->within(held->id()), entry({"GPU-3"}), Seconds(60)); },
       [&] { if (next < 40) store->enter(entry({"GPU-" + std::to_string(next++)})); },
   });
   EXPECT_EQ(why, "");

@@ -262,8 +262,10 @@ class Holder : public Control {
   }
   port::ToHold to_hold(std::optional<WallTime> until = std::nullopt) {
     port::ToHold held;
-    held.claim.id = "0123456789abcdef";
-    held.claim.locks.push_back(locked());
+    port::ClaimParts parts;
+    parts.id = "0123456789abcdef";
+    parts.locks.push_back(locked());
+    held.claim = port::Claim(port::Claim::State::held, std::move(parts));
     held.door = door_spec();
     held.door.about.until = until;
     held.message = "held by " + std::to_string(::getpid());

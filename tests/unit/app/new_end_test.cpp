@@ -1,0 +1,86 @@
+#include "app/claim/new_end.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "model/queue_view.hpp"
+#include "support/fake_site.hpp"
+#include "support/said.hpp"
+
+namespace thole {
+namespace {
+
+// Of four GPUs two are held for 30 s. Who waits for three of them has let two claims go first: one of them is to spare.
+class NewEnd : public testing::Test {
+ protected:
+  NewEnd() {
+    fake.site->observer.look(Millis{1000});
+    store.held = {{.id = "holder", .keys = {store.slots[0], store.slots[1]}, .uid = 1, .until = after(30)},
+                  {.id = "first", .keys = {store.slots[2]}, .uid = 2, .until = after(5)},
+                  {.id = "second", .keys = {store.slots[3]}, .uid = 2, .until = after(5)}};
+    model::Waiting waiter;
+    waiter.ticket = 7;
+    waiter.uid = 3;
+    waiter.eligible = store.slots;
+    waiter.count = 3;
+    store.line = {waiter};
+  }
+  WallTime after(int seconds) const { return fake.clock.wall() + Seconds{seconds}; }
+  bool extend(const std::string& id, int seconds) {
+    return app::amend_end(store, *fake.site, {id, store.held[id == "first" ? 1 : 2].keys, {{7, 3}}, std::nullopt},
+                          after(seconds));
+  }
+  std::optional<WallTime> end_of(std::size_t held) const { return store.held[held].until; }
+
+  test::FakeSite fake{4};
+  test::FakeStore& store = fake.store;
+};
+
+TEST_F(NewEnd, IsAskedAnewByEachOfTwoThatTogetherPutSomebodyOff) {
+  EXPECT_TRUE(extend("first", 60));
+  EXPECT_EQ(end_of(1), after(60));
+  EXPECT_THAT(test::said([&] { extend("second", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(2), after(5));
+}
+
+TEST_F(NewEnd, IsTakenBackWhereAnotherWasGrantedAtTheSameMoment) {
+  store.on_amend = [&] { store.held[2].until = after(60); };
+  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+TEST_F(NewEnd, IsTakenBackWhereSomebodyHasStartedAtTheSameMoment) {
+  store.held.pop_back();
+  store.on_amend = [&] {
+    store.on_amend = nullptr;
+    store.held.push_back({.id = "newcomer", .keys = {store.slots[3]}, .uid = 4, .until = after(3600)});
+  };
+  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+TEST_F(NewEnd, IsFreeOnceNobodyOfThemWaits) {
+  store.line.clear();
+  EXPECT_TRUE(extend("first", 60));
+  EXPECT_TRUE(extend("second", 3600));
+}
+
+// Of a claim in another one its store tells the last part of its id only.
+TEST_F(NewEnd, OfAClaimWithinAClaimIsFoundByTheLastPartOfItsId) {
+  EXPECT_TRUE(extend("first", 60));
+  const app::EndOfClaim second{"outer/second", store.held[2].keys, {{7, 3}}, std::nullopt};
+  EXPECT_THROW(app::amend_end(store, *fake.site, second, after(60)), Error);
+}
+
+TEST(CountedEnd, OfWhoIsBeingEndedIsNowAndOfWhoStaysNone) {
+  const WallTime now{Millis{1'700'000'000'000}};
+  EXPECT_EQ(model::counted_end(std::nullopt, now), std::nullopt);
+  EXPECT_EQ(model::counted_end(now + Seconds{1}, now), now + Seconds{1});
+  EXPECT_EQ(model::counted_end(now - Seconds{1}, now), now);
+  EXPECT_EQ(model::counted_end(now - model::takes_to_end + Millis{1}, now), now);
+  EXPECT_EQ(model::counted_end(now - model::takes_to_end, now), std::nullopt);
+}
+
+}  // namespace
+}  // namespace thole
