@@ -82,6 +82,8 @@ void start_watching() {
   static std::atomic<pid_t> watched{0};
   if (!std::getenv("FAKE_CLOCK") || watched.exchange(::getpid()) == ::getpid()) return;
   shift = shift_now();
+  static const int forks = ::pthread_atfork(nullptr, nullptr, [] { ::pthread_mutex_init(&mutex, nullptr); });
+  static_cast<void>(forks);                      // the watcher may have it in that moment, and is not in the child
   sigset_t all, before;                          // signals are for the program's own thread
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
