@@ -39,6 +39,14 @@ bool is_readable(int fd) {
   return ::poll(&one, 1, 0) > 0;
 }
 
+bool is_readable_by(int fd, std::optional<SteadyTime> deadline) {
+  pollfd one{fd, POLLIN, 0};
+  for (;;) {
+    const int ready = ::poll(&one, 1, poll_timeout(deadline, std::chrono::steady_clock::now()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
 int poll_timeout(std::optional<SteadyTime> deadline, SteadyTime now) {
   if (!deadline) return -1;
   const auto left = std::chrono::ceil<Millis>(*deadline - now).count();

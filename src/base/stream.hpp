@@ -17,6 +17,8 @@ bool drain(int fd);
 
 // Whether a read would not have to wait: there is something, or the end.
 bool is_readable(int fd);
+// The same, waited for: until then, or as long as it takes. Of a pidfd: whether the process has ended.
+bool is_readable_by(int fd, std::optional<SteadyTime> deadline);
 
 // What poll(2) and epoll_wait(2) take to sleep until `deadline`: whole milliseconds, rounded up so as not to wake too early;
 // -1 without one, 0 when it has passed. One that is weeks away is cut short to what they can take.

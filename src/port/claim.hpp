@@ -46,8 +46,6 @@ class ClaimLocks {
   }
 
   bool empty() const { return locks_.empty(); }
-  bool noted() const { return noted_; }
-  std::size_t size() const { return locks_.size(); }
   auto begin() const { return locks_.begin(); }
   auto end() const { return locks_.end(); }
 
@@ -77,17 +75,13 @@ class Claim {
   Claim() = default;
   explicit Claim(std::string id) { parts_.id = std::move(id); }   // of no unit
   Claim(State state, ClaimParts parts) : state_(state), parts_(std::move(parts)) {}
-  Claim(Claim&& other) noexcept
-      : state_(std::exchange(other.state_, State::none)), parts_(std::move(other.parts_)), around_(std::move(other.around_)) {
-    other.around_.clear();
-  }
+  Claim(Claim&& other) noexcept { *this = std::move(other); }
   Claim& operator=(Claim&& other) noexcept {
     if (this == &other) return *this;
     release();
     state_ = std::exchange(other.state_, State::none);
     parts_ = std::move(other.parts_);
-    around_ = std::move(other.around_);
-    other.around_.clear();
+    around_ = std::exchange(other.around_, {});
     return *this;
   }
   ~Claim() { release(); }
@@ -99,7 +93,6 @@ class Claim {
   const std::vector<std::string>& keys() const { return parts_.keys; }
   std::uint64_t joined_us() const { return parts_.joined_us; }
   std::uint64_t taken_us() const { return parts_.taken_us; }
-  bool noted() const { return parts_.locks.noted(); }
 
   // Of its own locks, for whoever may be given copies of them; good until it is released.
   std::vector<int> descriptors() const { return add({}, parts_.locks); }

@@ -67,49 +67,60 @@ std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<m
   return plan::promises(line.view, line.states, now);
 }
 
-// Whom the later end puts off that is compared with the earlier one; absent: nobody. `there`: who of the passed waits still.
-std::optional<Delayed> put_off_by(port::ClaimStore& store, const Site& site, const EndOfClaim& claim,
-                                  const std::vector<model::Waiting>& waiting, const StillThere& there, WallTime earlier,
-                                  std::optional<WallTime> later) {
+// The line and the claims at one moment.
+struct Look {
+  std::vector<model::Waiting> waiting;
+  StillThere there;
+  std::vector<model::Holding> holdings;
+
+  std::optional<WallTime> declared_end(const std::string& id) const {
+    const auto one = std::ranges::find(holdings, last_part(id), [](const model::Holding& its) { return last_part(its.id); });
+    return one == holdings.end() ? std::nullopt : one->until;
+  }
+};
+
+Look look(port::ClaimStore& store, const EndOfClaim& claim) {
+  std::vector<model::Waiting> waiting = store.waiting();
+  StillThere there = still_there(store, claim, waiting);
+  return {std::move(waiting), std::move(there), store.holdings()};
+}
+
+// Without an earlier end nothing is promised by it.
+bool is_later(std::optional<WallTime> until, std::optional<WallTime> earlier) {
+  return earlier && (!until || *until > *earlier);
+}
+
+// Whom that end puts off, compared with the earlier one; absent: nobody.
+std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, const Look& seen, std::optional<WallTime> earlier,
+                                  std::optional<WallTime> until) {
+  const StillThere& there = seen.there;
+  if (there.nobody()) return std::nullopt;
+  const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
+  if (!is_within(until, claim.ends_by)) return Delayed{first.second, claim.ends_by};
+  if (!is_later(until, earlier)) return std::nullopt;
   if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const WallTime now = site.clock.wall();
-  const std::vector<model::Holding> holdings = store.holdings();
   const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
-  const auto was = promises_if(site, holdings, waiting, claim.id, after_now(earlier));
-  const auto is = promises_if(site, holdings, waiting, claim.id, later);
+  const auto was = promises_if(site, seen.holdings, seen.waiting, claim.id, after_now(*earlier));
+  const auto is = promises_if(site, seen.holdings, seen.waiting, claim.id, until);
   std::optional<Delayed> found;
-  for (std::size_t i = 0; i < waiting.size(); ++i) {
-    if (!was[i] || std::ranges::count(there.with_ticket, waiting[i].ticket, &model::InLine::first) == 0) continue;
+  for (std::size_t i = 0; i < seen.waiting.size(); ++i) {
+    if (!was[i] || std::ranges::count(there.with_ticket, seen.waiting[i].ticket, &model::InLine::first) == 0) continue;
     if ((!is[i] || *is[i] > std::max(*was[i], now)) && (!found || *was[i] < *found->ends_by))
-      found = Delayed{waiting[i].uid, after_now(*was[i])};
+      found = Delayed{seen.waiting[i].uid, after_now(*was[i])};
   }
   return found;
 }
 
-std::optional<WallTime> declared_end(port::ClaimStore& store, const std::string& id) {
-  for (const model::Holding& holding : store.holdings())
-    if (last_part(holding.id) == last_part(id)) return holding.until;
-  return std::nullopt;
-}
-
 // Whom it puts off; absent: nobody, and it is recorded if it can be. A later end is known to others before they are looked at
 // again: of two claims that want one at the same moment, and of a claim and one that starts then, the second sees the first.
-std::optional<Delayed> move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim,
+std::optional<Delayed> move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, const Look& seen,
                                 std::optional<WallTime> until, bool& is_recorded) {
-  const std::optional<WallTime> before = declared_end(store, claim.id);   // without one nothing is promised by its end
-  const bool is_later = before && (!until || *until > *before);
-  const auto delayed = [&]() -> std::optional<Delayed> {
-    const std::vector<model::Waiting> waiting = store.waiting();
-    const StillThere there = still_there(store, claim, waiting);
-    if (there.nobody()) return std::nullopt;
-    const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
-    if (!is_within(until, claim.ends_by)) return Delayed{first.second, claim.ends_by};
-    return is_later ? put_off_by(store, site, claim, waiting, there, *before, until) : std::nullopt;
-  };
-  if (const auto whom = delayed()) return whom;
+  const std::optional<WallTime> before = seen.declared_end(claim.id);
+  if (const auto whom = put_off_by(site, claim, seen, before, until)) return whom;
   is_recorded = store.amend(claim.id, until);
-  if (!is_later || !is_recorded) return std::nullopt;
-  const auto whom = delayed();
+  if (!is_later(until, before) || !is_recorded) return std::nullopt;
+  const auto whom = put_off_by(site, claim, look(store, claim), before, until);
   if (whom) store.amend(claim.id, before);
   return whom;
 }
@@ -136,21 +147,22 @@ EndOfClaim end_of_claim(const Acquired& acquired) {
 bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until) {
   if (acquired.passed.empty()) return true;
   const EndOfClaim claim = end_of_claim(acquired);
-  if (still_there(store, claim, store.waiting()).nobody()) {
+  const Look seen = look(store, claim);
+  if (seen.there.nobody()) {
     acquired.passed.clear();
     acquired.ends_by.reset();
     return true;
   }
-  const std::optional<WallTime> before = declared_end(store, claim.id);
-  bool is_recorded = true;
-  const bool is_later = !until || !before || *until > *before;
-  return !is_later || (!move_end(store, site, claim, until, is_recorded) && is_recorded);
+  const std::optional<WallTime> before = seen.declared_end(claim.id);
+  if (before && !is_later(until, before)) return true;
+  bool is_recorded = false;
+  return !move_end(store, site, claim, seen, until, is_recorded) && is_recorded;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   if (claim.passed.empty()) return store.amend(claim.id, until);
   bool is_recorded = false;
-  if (const auto whom = move_end(store, site, claim, until, is_recorded)) refuse_to_put_off(*whom, site);
+  if (const auto whom = move_end(store, site, claim, look(store, claim), until, is_recorded)) refuse_to_put_off(*whom, site);
   return is_recorded;
 }
 

@@ -1,8 +1,6 @@
 #include "host/process/detached.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,10 +11,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/process/inherited_descriptors.hpp"
@@ -47,14 +45,6 @@ std::string what_is_in(const Pipe& pipe) {
   return std::string(trim(std::string_view(text, n > 0 ? static_cast<std::size_t>(n) : 0)));
 }
 
-bool is_ready_by(int fd, SteadyTime deadline) {
-  pollfd awaited{fd, POLLIN, 0};
-  for (;;) {
-    const int ready = ::poll(&awaited, 1, poll_timeout(deadline, steady_clock::now()));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
-  }
-}
-
 // Allocates nothing: in a sibling, other threads of ours may have stopped in the middle of that.
 Ended start_and_wait(const SpawnTables& tables, char* const* argv, char* const* environment) {
   Ended first;
@@ -62,7 +52,7 @@ Ended start_and_wait(const SpawnTables& tables, char* const* argv, char* const* 
   first.failed = ::posix_spawn(&pid, argv[0], &tables.actions, &tables.attributes, argv, environment);
   if (first.failed != 0) return first;
   const Fd end = open_pidfd(pid);
-  first.is_late = end && !is_ready_by(end.get(), steady_clock::now() + patience_with_first);
+  first.is_late = end && !is_readable_by(end.get(), steady_clock::now() + patience_with_first);
   if (first.is_late) signal_child(pid, SIGKILL);
   while (::waitpid(pid, &first.status, first.is_late ? WNOHANG : 0) < 0 && errno == EINTR) {}   // it may be unable to end
   return first;
@@ -73,21 +63,13 @@ bool is_subreaper() {
   return ::prctl(PR_GET_CHILD_SUBREAPER, &is) == 0 && is != 0;
 }
 
-std::vector<int> all_descriptors() {
-  std::vector<int> all;
-  if (std::unique_ptr<DIR, int (*)(DIR*)> listed{::opendir("/proc/self/fd"), ::closedir})
-    while (const dirent* entry = ::readdir(listed.get()))
-      if (const auto fd = parse_u64(entry->d_name)) all.push_back(static_cast<int>(*fd));
-  return all;
-}
-
 // Empty where there can be none: the first process of a pid namespace has no siblings, and is given all that is left in it.
 // A sibling keeps none of our locks open, whatever becomes of us meanwhile.
 template <class Work>
 std::optional<Ended> by_sibling(const std::vector<int>& needed, const Work& work) {
   Pipe report = make_pipe();
-  std::vector<int> ours = all_descriptors();
-  std::erase_if(ours, [&](int fd) { return fd <= 2 || fd == report.write.get() || std::ranges::count(needed, fd) != 0; });
+  std::vector<int> ours = open_descriptors();
+  std::erase_if(ours, [&](int fd) { return fd == report.write.get() || std::ranges::count(needed, fd) != 0; });
   const long sibling = ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   if (sibling == 0) {
     for (int fd : ours) ::close(fd);
@@ -98,7 +80,7 @@ std::optional<Ended> by_sibling(const std::vector<int>& needed, const Work& work
   if (sibling < 0) return Ended{.failed = errno};
   report.write.reset();
   Ended first{.failed = ECHILD};                 // it was killed
-  if (!is_ready_by(report.read.get(), steady_clock::now() + patience_with_sibling)) first = {.is_late = true};
+  if (!is_readable_by(report.read.get(), steady_clock::now() + patience_with_sibling)) first = {.is_late = true};
   else if (Ended told; ::read(report.read.get(), &told, sizeof told) == sizeof told) first = told;
   return first;
 }

@@ -11,14 +11,19 @@
 
 namespace thole::host {
 
-std::vector<int> inherited_descriptors() {
-  std::vector<int> inherited;
+std::vector<int> open_descriptors() {
+  std::vector<int> open;
   if (std::unique_ptr<DIR, int (*)(DIR*)> listed{::opendir("/proc/self/fd"), ::closedir})
     while (const dirent* entry = ::readdir(listed.get())) {
-      auto fd = parse_u64(entry->d_name);
-      if (fd && *fd > 2 && (::fcntl(static_cast<int>(*fd), F_GETFD) & FD_CLOEXEC) == 0)
-        inherited.push_back(static_cast<int>(*fd));
+      const auto fd = parse_u64(entry->d_name);
+      if (fd && *fd > 2 && static_cast<int>(*fd) != ::dirfd(listed.get())) open.push_back(static_cast<int>(*fd));
     }
+  return open;
+}
+
+std::vector<int> inherited_descriptors() {
+  std::vector<int> inherited = open_descriptors();
+  std::erase_if(inherited, [](int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; });
   return inherited;
 }
 

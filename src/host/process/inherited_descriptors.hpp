@@ -4,6 +4,9 @@
 
 namespace thole::host {
 
+// All that this process has open, but for 0 to 2.
+std::vector<int> open_descriptors();
+
 // What this process was given when it was started and its children would get from it in turn, but for 0 to 2. Of our own
 // descriptors none lacks CLOEXEC.
 std::vector<int> inherited_descriptors();

@@ -183,17 +183,9 @@ bool is_dying(pid_t pid) {
   return (pending & (stopped ? bits_of({SIGKILL}) : ~harmless)) != 0;
 }
 
-bool is_ended_by(const Fd& process, std::optional<SteadyTime> deadline) {
-  pollfd ended{process.get(), POLLIN, 0};
-  for (;;) {
-    const int ready = ::poll(&ended, 1, poll_timeout(deadline, std::chrono::steady_clock::now()));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
-  }
-}
-
 bool ends_by(pid_t pid, std::optional<SteadyTime> deadline) {
   const Fd end = open_pidfd(pid);
-  if (end) return is_ended_by(end, deadline);
+  if (end) return is_readable_by(end.get(), deadline);
   if (errno == ESRCH) return true;
   throw Error(ErrorCode::unavailable, "cannot wait for the old runner's end").because(errno).hint("see the limits: ulimit -n");
 }

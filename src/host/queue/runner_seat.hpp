@@ -41,7 +41,6 @@ bool is_dying(pid_t pid);
 
 // Whether the process ends before that; without a time it is waited for. Throws Error(unavailable) without a descriptor for it.
 bool ends_by(pid_t pid, std::optional<SteadyTime> deadline);
-bool is_ended_by(const Fd& process, std::optional<SteadyTime> deadline);
 
 // Pauses that grow to 50 ms, between looks at what nobody tells of.
 class Backoff {

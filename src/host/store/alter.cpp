@@ -34,7 +34,7 @@ class Alteration {
       case Verb::give_up: cancel(2 | 4); break;
       case Verb::hold: hold(); break;
       case Verb::resume: resume(); break;
-      case Verb::pause: mark_running(1, true); break;
+      case Verb::pause: mark_running(1, true, 2); break;   // what is being ended is not paused any more
       case Verb::proceed: mark_running(1, false); break;
       case Verb::retry: retry(); break;
     }
@@ -163,14 +163,14 @@ class Alteration {
     }
   }
 
-  // On: with several of them, those that lack any. What is being ended is not paused any more.
-  void mark_running(int flag, bool on) {
+  // On: with several of them, those that lack any; none that has one of `unless`.
+  void mark_running(int flag, bool on, int unless = 0) {
     std::uint64_t changed;
     if (on) {
       changed = db_.run(
           "UPDATE task SET flags = flags | ?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "
-          "AND flags & ?4 <> ?4 AND (?4 <> 1 OR flags & 2 = 0)",
-          row_.job.id, first_, last_, flag);
+          "AND flags & ?4 <> ?4 AND flags & ?5 = 0",
+          row_.job.id, first_, last_, flag, unless);
     } else {
       changed = db_.run(
           "UPDATE task SET flags = flags & ~?4 WHERE state = 2 AND state <> 3 AND job = ?1 AND idx BETWEEN ?2 AND ?3 "

@@ -50,7 +50,7 @@ class QueueFileTest : public testing::Test {
     while (const auto runner = LocalDoor(directory_, {}).runner()) {
       const Fd end = open_pidfd(*runner);
       ::kill(*runner, SIGKILL);
-      if (end) is_ended_by(end, std::nullopt);
+      if (end) is_readable_by(end.get(), std::nullopt);
     }
     std::filesystem::remove_all(directory_);
   }

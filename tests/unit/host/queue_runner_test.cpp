@@ -151,7 +151,7 @@ TEST_F(QueueSeats, AKilledLaneIsThereUntilItHasEnded) {
   const auto dying = lanes.look_at(0);
   EXPECT_TRUE(dying.process && !is_readable(dying.process.get()));
   ::kill(child, SIGKILL);
-  EXPECT_TRUE(dying.process && is_ended_by(dying.process, std::nullopt));
+  EXPECT_TRUE(dying.process && is_readable_by(dying.process.get(), std::nullopt));
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(lanes.look_at(0).process);
 }

@@ -106,7 +106,7 @@ TEST_F(QueueSeats, WhoReadsTheFifoWithoutTheSeatIsNotTold) {
     ASSERT_TRUE(now);
     const Fd ended = open_pidfd(*now);
     ::kill(*now, SIGKILL);
-    is_ended_by(ended, std::nullopt);
+    is_readable_by(ended.get(), std::nullopt);
     std::filesystem::remove(directory_ + "/starts");
   }
   end(other);

@@ -85,10 +85,7 @@ std::string NvidiaPlaceholder::answer() const {
   const SteadyTime deadline = Clock::now() + options_.patience;
   std::string line;
   for (;;) {
-    pollfd watched{channel_.get(), POLLIN, 0};
-    const int ready = ::poll(&watched, 1, poll_timeout(deadline, Clock::now()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return "";
+    if (!is_readable_by(channel_.get(), deadline)) return "";
     char bytes[512];
     const ssize_t n = ::recv(channel_.get(), bytes, sizeof bytes, 0);
     if (n < 0 && errno == EINTR) continue;
