@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
 define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both. And
-nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner. What decides (model, plan)
-takes no header of the system. A GPU vendor is a row of one table and a folder; nobody else knows it by name."""
+nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner. What decides (model, plan,
+app) takes no header of the system. A GPU vendor is a row of one table and a folder; nobody else knows it by name."""
 import pathlib
 import re
 import sys
@@ -54,14 +54,14 @@ SIGNALLER = "host/process/signal_process.hpp"
 OPENS_ITSELF = ("base/fd.cpp", "base/standard.cpp", "host/process/spawn.cpp")  # the last: between fork and exec
 # What the umask takes from its owner nobody can use afterwards; what a user names follows his umask.
 MAKES = re.compile(r"::(mkdir|mkfifo|mknod)(at)?\(|O_CREAT|create_director")
-MAKES_ITSELF = ("base/made.cpp", "app/map/log_file.cpp", "host/process/job_cgroup.cpp")
+MAKES_ITSELF = ("base/made.cpp", "host/process/job_cgroup.cpp")
 # A vendor's folder in host/gpu: only the list of them and the composition root reach into it, and who is not about that vendor
 # asks the table of vendors. Beside it a vendor is named where other programs' formats and devices are told apart.
 MAY_REACH_INTO_A_VENDOR = ("host/gpu/vendors.cpp", "wire/")
 NAMES_A_VENDOR = re.compile(r"\bVendor::\w+")
 MAY_NAME_A_VENDOR = ("model/vendors.hpp", "model/machine.hpp", "host/gpu/", "host/import/", "host/topology/from_hwloc.cpp")
 # What is decided does not hang on the kernel. A header of values may take the types of process and user numbers from it.
-NO_SYSTEM = ("model", "plan")
+NO_SYSTEM = ("model", "plan", "app")
 SYSTEM = re.compile(r".*\.h|csignal|csetjmp|filesystem|fstream|thread|mutex|condition_variable|future")
 TYPES_ALONE = "sys/types.h"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -46,6 +46,8 @@ std::optional<std::string> read_file(const std::string& path, std::size_t limit)
   return fd ? read_all(fd.get(), limit) : std::nullopt;
 }
 
+bool may_execute(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t n = ::write(fd, bytes.data(), bytes.size());

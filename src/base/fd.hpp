@@ -50,6 +50,9 @@ Fd open_pidfd(pid_t pid);
 // opened or read (errno is set). Never blocks on a FIFO.
 std::optional<std::string> read_file(const std::string& path, std::size_t limit = 16u << 20);
 
+// Whether this process may execute the file, or look into the directory.
+bool may_execute(const std::string& path);
+
 // Writes all bytes; false with errno set otherwise. EINTR is retried.
 bool write_all(int fd, std::string_view bytes);
 

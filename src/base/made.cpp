@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "base/random.hpp"
 #include "base/text.hpp"
 
 namespace thole {
@@ -20,9 +20,7 @@ namespace {
 // Beside it, and known by nobody.
 std::string name_before(const char* name) {
   const std::string path = name;
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
-  return fmt::format("{}.thole-{:016x}", path.substr(0, path.rfind('/') + 1), number);
+  return fmt::format("{}.thole-{:016x}", path.substr(0, path.rfind('/') + 1), random_bits());
 }
 
 // `make` is given the name to make.
@@ -103,6 +101,10 @@ bool make_directories(const std::string& path, mode_t mode) {
     if (make_directories(path.substr(0, slash), mode) && make_directory(path, mode)) return true;
   struct stat found;
   return errno == EEXIST && ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+Fd open_to_append(const std::string& path, bool emptied) {
+  return open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND | (emptied ? O_TRUNC : 0), 0666);
 }
 
 Fd create_at(int dir_fd, const char* name, int flags, mode_t mode) {

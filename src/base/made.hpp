@@ -3,7 +3,7 @@
 // for a moment, since it is that of all threads. So what is made under such a umask gets its bits under another name first: no
 // other process finds it without them.
 //
-// For group and others the umask stands. What a user names (the log of a map) and his output are not made here.
+// For group and others the umask stands. What a user names (the log of a map) is made as he would; his output is not made here.
 #pragma once
 
 #include <sys/types.h>
@@ -31,6 +31,10 @@ bool give_owners_bits(int dir_fd, const char* name, mode_t mode);
 // Of a file that is empty yet. On btrfs, what is written into it takes no room then that it has not got already; other file
 // systems do so by themselves, or refuse this.
 void write_in_place(const Fd& file);
+
+// What a user names: as he writes to a file with his shell's >> (or >, if it is to be empty), under his umask. Empty on failure
+// (errno is set).
+Fd open_to_append(const std::string& path, bool emptied);
 
 // As this process began: a umask that has changed since costs a moment in which others may find a thing without its bits.
 bool umask_takes_owners_bits();

@@ -24,6 +24,10 @@ bool is_there(const std::string& path);
 // cannot be seen.
 bool is_at(const std::string& path, int fd);
 
+// The path of an open FIFO of root's that has no name any more, where root has made another under that name; "" of any other
+// descriptor.
+std::string replaced_fifo_of_root(int fd);
+
 // Whether two looks were at one and the same file.
 inline bool is_one_file(const struct stat& a, const struct stat& b) { return a.st_ino == b.st_ino && a.st_dev == b.st_dev; }
 

@@ -1,6 +1,7 @@
 #include "base/stream.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,31 @@ bool is_readable_by(int fd, std::optional<SteadyTime> deadline) {
     if (ready >= 0 || errno != EINTR) return ready > 0;
   }
 }
+
+std::optional<std::vector<bool>> wait_for(std::span<const int> fds, std::optional<SteadyTime> deadline, SteadyTime now) {
+  std::vector<pollfd> polled;
+  polled.reserve(fds.size());
+  for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
+  const int ready = ::poll(polled.data(), polled.size(), poll_timeout(deadline, now));
+  if (ready < 0 && errno != EINTR) return std::nullopt;
+  std::vector<bool> which(fds.size());
+  for (std::size_t i = 0; ready > 0 && i < polled.size(); ++i) which[i] = polled[i].revents != 0;
+  return which;
+}
+
+std::optional<std::size_t> read_some(int fd, char* to, std::size_t most) {
+  ssize_t size;
+  do { size = ::read(fd, to, most); } while (size < 0 && errno == EINTR);
+  if (size < 0) return std::nullopt;
+  return static_cast<std::size_t>(size);
+}
+
+bool may_wait(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode);
+}
+
+bool is_terminal(int fd) { return ::isatty(fd) != 0; }
 
 int poll_timeout(std::optional<SteadyTime> deadline, SteadyTime now) {
   if (!deadline) return -1;

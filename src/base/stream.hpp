@@ -1,8 +1,11 @@
 // Descriptors that somebody else writes to: reading to the end, and how long to wait for more.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/time.hpp"
 
@@ -19,6 +22,17 @@ bool drain(int fd);
 bool is_readable(int fd);
 // The same, waited for: until then, or as long as it takes. Of a pidfd: whether the process has ended.
 bool is_readable_by(int fd, std::optional<SteadyTime> deadline);
+
+// Sleeps until one of them is readable or at its end, or the deadline; which of them are: none, too, after a signal. -1 stands
+// for none. Nothing at all where nobody can wait (errno is set).
+std::optional<std::vector<bool>> wait_for(std::span<const int> fds, std::optional<SteadyTime> deadline, SteadyTime now);
+
+// One read, again after a signal; nothing where it failed (errno is set).
+std::optional<std::size_t> read_some(int fd, char* to, std::size_t most);
+
+// Whether reading may have to wait for somebody: of a pipe, a terminal or a socket.
+bool may_wait(int fd);
+bool is_terminal(int fd);
 
 // What poll(2) and epoll_wait(2) take to sleep until `deadline`: whole milliseconds, rounded up so as not to wake too early;
 // -1 without one, 0 when it has passed. One that is weeks away is cut short to what they can take.

@@ -25,7 +25,7 @@ namespace {
 // A folder may be called thole too: bundled libraries lie in one beside libthole.so.
 bool runnable(const std::string& path) {
   struct stat about {};
-  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && may_execute(path);
 }
 
 wire::Config configured(const char* options) {

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
+#include "base/random.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/path.hpp"
@@ -86,16 +86,9 @@ std::vector<std::string> numbered(const std::string& base, uid_t uid) {
   return paths;
 }
 
-std::uint32_t random_number() {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number)
-    throw Error(ErrorCode::internal, "no random numbers").because(errno);
-  return number;
-}
-
 // Two makers that saw each other do not do so for ever.
 void pause_a_little() {
-  const timespec pause{0, static_cast<long>(1'000'000 + random_number() % 9'000'000)};
+  const timespec pause{0, static_cast<long>(1'000'000 + random_bits() % 9'000'000)};
   ::nanosleep(&pause, nullptr);
 }
 
@@ -116,7 +109,7 @@ std::string make_one(const std::string& base, uid_t uid, const std::string& hint
   if (errno == EEXIST) {
     if (belongs_to(path, uid, 0)) return "";
     refuse_unlisted(base, hint);
-    path += fmt::format("-{:08x}", random_number());
+    path += fmt::format("-{:08x}", static_cast<std::uint32_t>(random_bits()));
     if (make_directory(path, 0700)) return path;
     if (errno == EEXIST) return "";
   }

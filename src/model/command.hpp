@@ -9,7 +9,9 @@
 namespace thole::model {
 
 // Linux's numbers; any other may stand here too, to be passed on.
-enum class Signal : int { hang_up = 1, interrupt = 2, kill = 9, terminate = 15, go_on = 18, stop = 19 };
+enum class Signal : int {
+  hang_up = 1, interrupt = 2, quit = 3, kill = 9, terminate = 15, go_on = 18, stop = 19, terminal_stop = 20
+};
 
 enum class SentTo : std::uint8_t {
   group,  // its process group, as Ctrl-C

@@ -16,6 +16,7 @@
 #include "base/fd.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
+#include "model/command.hpp"
 #include "model/job.hpp"
 #include "model/lane_record.hpp"
 #include "port/seen_record.hpp"
@@ -139,7 +140,7 @@ class Lanes {
   // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
   // mark, and those of which it cannot be told. The last ones get no signal.
   virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
-  virtual bool signal_bearers(const RunTrace& run, int signal) = 0;   // false: there are none
+  virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;   // false: there are none
 
   // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
   // that carry the mark of another run.

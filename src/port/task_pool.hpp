@@ -84,7 +84,7 @@ class TaskPool {
   // Throws as Processes::start. Such a task leaves no event.
   virtual void start(std::size_t place) = 0;
 
-  virtual void signal(std::size_t place, int number) = 0;          // the whole process group
+  virtual void signal(std::size_t place, model::Signal signal) = 0;   // the whole process group
   virtual std::vector<std::string> group(std::size_t place) = 0;   // what lives of it: "pid command", not yet printable
 
   // Of the groups of all places, who the kernel does not let us end: each once.
@@ -108,7 +108,7 @@ class TaskPool {
   virtual Strays strays(const std::vector<std::string>& claims) = 0;
 
   // TERM or KILL. Who the kernel does not let us end: each once, of groups too.
-  virtual std::vector<std::string> end_strays(const Whose& whose, int signal) = 0;
+  virtual std::vector<std::string> end_strays(const Whose& whose, model::Signal signal) = 0;
 
   // They are not found among strays any more, nor what is below them.
   virtual void give_up_strays(const Whose& whose) = 0;

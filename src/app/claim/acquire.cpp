@@ -6,11 +6,7 @@
 // A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
 #include "app/claim/acquire.hpp"
 
-#include <poll.h>
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -19,7 +15,9 @@
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
+#include "base/random.hpp"
 #include "base/refusal.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/place/free.hpp"
 #include "plan/place/place.hpp"
@@ -117,15 +115,14 @@ port::Entry entry_for(const Site& site, const model::Request& request, const Acq
   return entry;
 }
 
-[[noreturn]] void interrupted() { throw Error(ErrorCode::interrupted, "the wait was interrupted"); }
-
 // True when one of the descriptors is readable or hung up within the time.
 bool any_ready(const std::vector<int>& fds, Millis wait) {
-  std::vector<pollfd> polls;
-  for (int fd : fds) polls.push_back({fd, POLLIN, 0});
-  const int ready = ::poll(polls.data(), polls.size(), static_cast<int>(wait.count()));
-  return ready > 0;
+  const SteadyTime begin{};
+  const auto ready = wait_for(fds, begin + wait, begin);
+  return ready && std::ranges::find(*ready, true) != ready->end();
 }
+
+[[noreturn]] void interrupted() { throw Error(ErrorCode::interrupted, "the wait was interrupted"); }
 
 // Waits until one of the strangers ends or the bound passes; the caller's cancel ends it by Error.
 void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& cancel, Millis bound) {
@@ -486,9 +483,7 @@ plan::Variables variables(const Site& site, const Acquired& acquired, const mode
 }
 
 std::string fresh_claim_id() {
-  std::uint64_t bits = 0;
-  while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {}
-  return fmt::format("{:016x}", bits);
+  return fmt::format("{:016x}", random_bits());
 }
 
 }  // namespace thole::app

@@ -1,6 +1,5 @@
 #include "app/claim/command_life.hpp"
 
-#include <csignal>
 #include <utility>
 
 #include "app/queue/task_text.hpp"
@@ -16,7 +15,9 @@ using plan::Why;
 
 namespace {
 
-bool is_interrupt(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+bool is_interrupt(Signal signal) {
+  return signal == Signal::interrupt || signal == Signal::terminate || signal == Signal::hang_up || signal == Signal::quit;
+}
 
 }  // namespace
 
@@ -53,11 +54,12 @@ void CommandLife::tell(const plan::Event& event) {
 
 void CommandLife::heard(const port::CommandEvent& event) {
   if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
-  if (const auto* signal = std::get_if<port::Signalled>(&event)) {
+  if (const auto* told = std::get_if<port::Signalled>(&event)) {
+    const Signal signal{told->number};
     const bool may_linger = life_.phase == Phase::settling || life_.phase == Phase::lingering;
     const bool lingers = manner_.leaves == plan::Leaves::linger && may_linger;
-    const bool hang_up = signal->number == SIGHUP && lingers;   // it stays when its terminal goes
-    if (is_interrupt(signal->number) && !hang_up) tell(plan::Hurried{});
+    const bool hang_up = signal == Signal::hang_up && lingers;   // it stays when its terminal goes
+    if (is_interrupt(signal) && !hang_up) tell(plan::Hurried{});
     return;
   }
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});

@@ -1,39 +1,15 @@
 #include "app/map/claims.hpp"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/standard.hpp"
 #include "base/text.hpp"
-#include "base/want.hpp"
 #include "base/words.hpp"
 
 namespace thole::app {
 
 namespace {
-
-Fd event_descriptor() {
-  Fd fd(above_standard(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
-  if (!fd)
-    throw not_had("cannot make a descriptor", errno);
-  return fd;
-}
-
-void raise(const Fd& fd) {
-  const std::uint64_t one = 1;
-  (void)!::write(fd.get(), &one, sizeof one);
-}
-
-void clear(const Fd& fd) {
-  std::uint64_t count;
-  (void)!::read(fd.get(), &count, sizeof count);
-}
 
 std::size_t most_units(const Observer& observer, const model::Request& request) {
   const auto& units = observer.units();
@@ -47,35 +23,26 @@ std::size_t most_units(const Observer& observer, const model::Request& request) 
 }  // namespace
 
 LaneClaims::LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events)
-    : site_(site), bind_(bind), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events), ready_(event_descriptor()),
-      cancel_(event_descriptor()) {}
+    : site_(site), bind_(bind), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events) {}
 
 void LaneClaims::ask() {
   model::Request request = wanted_.request;
   if (!std::exchange(first_, false)) request.wait.reset();
   asked_ = true;
-  const auto work = [this, request] {
-    try {
-      claim(request);
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-    site_.observer.rest();             // no probe of ours beside the tasks
-    raise(ready_);
-  };
-  try {
-    thread_ = std::thread(work);
-  } catch (const std::system_error& refused) {
-    failure_ = std::make_exception_ptr(thread_not_started(refused.code().value()));
-    raise(ready_);
-  }
+  work_.begin([this, request] {
+    struct Rest {                      // no probe of ours beside the tasks
+      Observer& observer;
+      ~Rest() { observer.rest(); }
+    } rest{site_.observer};
+    claim(request);
+  });
 }
 
 void LaneClaims::claim(const model::Request& request) {
   AcquireOptions options;
   options.command = command_line(wanted_.argv);
   options.enforced = true;
-  options.cancel = {cancel_.get()};
+  options.cancel = {cancel_.fd()};
   options.looked = [&](const model::Snapshot& seen) { check_binding(seen.machine, wanted_.bind, request); };
   options.waiting = events_.waiting;
   options.caution = events_.caution;
@@ -91,19 +58,15 @@ void LaneClaims::claim(const model::Request& request) {
 
 void LaneClaims::withdraw() {
   if (!std::exchange(asked_, false)) return;
-  raise(cancel_);
-  if (thread_.joinable()) thread_.join();
-  clear(cancel_);
-  clear(ready_);
+  cancel_.ring();
+  (void)work_.end();
+  cancel_.silence();
   gain_.reset();
-  failure_ = nullptr;
 }
 
 LaneGain LaneClaims::take() {
   asked_ = false;
-  if (thread_.joinable()) thread_.join();
-  clear(ready_);
-  if (auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+  if (const auto failure = work_.end()) std::rethrow_exception(failure);
   LaneGain gain = std::move(*gain_);
   gain_.reset();
   return gain;

@@ -2,12 +2,12 @@
 // so that no task waits for a look at the driver.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "app/claim/run.hpp"
+#include "base/aside.hpp"
+#include "base/bell.hpp"
 
 namespace thole::app {
 
@@ -27,7 +27,7 @@ class LaneClaims {
   LaneClaims(const LaneClaims&) = delete;
   LaneClaims& operator=(const LaneClaims&) = delete;
 
-  int fd() const { return ready_.get(); }        // readable when take() has something
+  int fd() const { return work_.fd(); }        // readable when take() has something
   bool asked() const { return asked_; }
   void ask();                                    // for one lane more; the limit of the wait counts for the first one only
   void withdraw();                               // leaves the line; what has just been won is given back
@@ -43,12 +43,11 @@ class LaneClaims {
   const RunRequest& wanted_;
   unsigned tasks_at_once_;
   const RunEvents& events_;
-  Fd ready_, cancel_;
+  Bell cancel_;
   bool first_ = true;
   std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
-  std::exception_ptr failure_;
   bool asked_ = false;
-  std::thread thread_;
+  Aside work_;
 };
 
 }  // namespace thole::app

@@ -1,8 +1,5 @@
 #include "app/map/items.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -16,11 +13,6 @@ namespace thole::app {
 namespace {
 
 constexpr std::size_t one_read = 64 * 1024;
-
-bool may_block(int fd) {
-  struct stat about {};
-  return ::fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode);
-}
 
 std::string read_to_the_end(int fd, const std::string& name) {
   std::optional<std::string> text = read_all(fd, std::numeric_limits<std::size_t>::max());
@@ -51,7 +43,7 @@ ItemSource::Next TableItems::next(std::vector<std::string>& cells) {
 }
 
 ItemLines::ItemLines(Fd file, std::string name, char ends_by)
-    : file_(std::move(file)), name_(std::move(name)), ends_by_(ends_by), waits_(may_block(file_.get())) {}
+    : file_(std::move(file)), name_(std::move(name)), ends_by_(ends_by), waits_(may_wait(file_.get())) {}
 
 ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
   for (;;) {
@@ -63,14 +55,13 @@ ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
     at_ = 0;
     const std::size_t used = buffer_.size();
     buffer_.resize(used + one_read);
-    ssize_t n;
-    do { n = ::read(file_.get(), buffer_.data() + used, one_read); } while (n < 0 && errno == EINTR);
-    buffer_.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
-    if (n < 0 && errno == EIO && ::isatty(file_.get()))
+    const auto size = read_some(file_.get(), buffer_.data() + used, one_read);
+    buffer_.resize(used + size.value_or(0));
+    if (!size && errno == EIO && is_terminal(file_.get()))
       throw Error(ErrorCode::unavailable, "the items cannot be read from the terminal by what runs in the background")
           .hint("give them by a file (-a FILE), a pipe or :::, or leave the command in the foreground");
-    if (n < 0 && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(errno);
-    over_ = n == 0;
+    if (!size && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(errno);
+    over_ = size == 0u;
   }
 }
 

@@ -1,12 +1,10 @@
 #include "app/map/log_file.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/made.hpp"
 
 namespace thole::app {
 
@@ -32,8 +30,7 @@ JobLogFile::JobLogFile(const std::string& path, plan::Resume resume) : path_(pat
   if (path.empty()) return;
   const std::string before = read_whole(path, resume);
   done_ = plan::tasks_done(before, resume);
-  const bool fresh = resume == plan::Resume::none;
-  file_ = open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND | (fresh ? O_TRUNC : 0), 0666);
+  file_ = open_to_append(path, resume == plan::Resume::none);
   if (!file_) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path).because(errno);
   if (before.empty()) text_ = plan::job_log_head;
   else if (before.back() != '\n') text_ = "\n";  // torn by a crash

@@ -1,9 +1,6 @@
 #include "app/map/map.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <deque>
 #include <utility>
 
@@ -14,6 +11,7 @@
 #include "app/map/seats.hpp"
 #include "app/queue/task_text.hpp"
 #include "base/error.hpp"
+#include "base/ours.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -382,13 +380,12 @@ bool Map::wanted_by_others(MapLane& lane) {
   if (!lane.holds()) return false;
   if (const auto& limit = wanted_.lane.request.time)
     if (!may_end_at(store_of(lane), ports_.run.site, lane.gain.acquired, ports_.run.site.clock.wall() + *limit)) return true;
-  const auto waiters = store_of(lane).wanted_by(lane.gain.acquired.claim);
-  return std::any_of(waiters.begin(), waiters.end(), [](pid_t pid) { return pid != ::getpid(); });
+  return !std::ranges::all_of(store_of(lane).wanted_by(lane.gain.acquired.claim), is_this_process);
 }
 
 // The first one ends what runs in order, the next one at once.
 void Map::signalled(int number) {
-  if (number == SIGTSTP) {
+  if (model::Signal{number} == model::Signal::terminal_stop) {
     const SteadyTime before = now();
     pool_.stop_all();
     const auto length = std::chrono::duration_cast<Millis>(now() - before);
@@ -454,7 +451,7 @@ void Map::tell(std::size_t place, const plan::Event& event) {
   plan::Do act = plan::after(*seat.life, manner_, event, now());
   for (;;) {
     if (act.name) name(place);
-    if (act.send) pool_.signal(place, static_cast<int>(act.send->signal));
+    if (act.send) pool_.signal(place, act.send->signal);
     if (!act.look) break;
     act = plan::after(*seat.life, manner_, plan::Looked{model::Left::something}, now());
   }

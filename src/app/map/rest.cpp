@@ -1,13 +1,15 @@
 #include "app/map/rest.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "app/queue/task_text.hpp"
 #include "plan/job/ending.hpp"
 
 namespace thole::app {
+
+using model::Signal;
+
 bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn) {
   if (left.empty()) {
     deadline_.reset();
@@ -18,7 +20,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
   if (empty_since_ && turn.now - *empty_since_ >= found_anew) begin_anew();
   empty_since_.reset();
   if (deadline_ && turn.now < *deadline_) return false;
-  const auto end = [&](int signal) {
+  const auto end = [&](Signal signal) {
     if (turn.tell && !std::exchange(named_, true)) turn.tell(left);
     const std::vector<std::string> others = turn.pool.end_strays(whose, signal);
     if (turn.tell_out_of_reach && !others.empty()) turn.tell_out_of_reach(others);
@@ -31,7 +33,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
     case Step::settling:
       step_ = Step::asked;
       if (!hurried_) {
-        end(SIGTERM);
+        end(Signal::terminate);
         deadline_ = turn.now + turn.patience;
         return false;
       }
@@ -41,7 +43,7 @@ bool RestEnd::is_over(const port::Whose& whose, const std::vector<std::string>& 
       give_up_ = turn.now + std::max(turn.patience, plan::patience_with_killed);
       [[fallthrough]];
     case Step::killed:
-      end(SIGKILL);
+      end(Signal::kill);
       deadline_ = turn.now + plan::kill_again;
       if (turn.now < *give_up_) return false;
       step_ = Step::given_up;

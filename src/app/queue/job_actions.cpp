@@ -1,7 +1,5 @@
 #include "app/queue/job_actions.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -306,17 +304,14 @@ Awaited await(port::JobReader& jobs, const port::Clock& clock, const std::vector
       deadline = std::min(end.value_or(SteadyTime::max()), options.going_on->next_look());
     }
     if (!watch.is_told()) deadline = std::min(deadline.value_or(SteadyTime::max()), clock.steady() + watch.patience());
-    std::vector<pollfd> sleepers{{watch.fd(), POLLIN, 0}, {options.going_on ? options.going_on->fd() : -1, POLLIN, 0}};
-    const std::size_t first_cancel = sleepers.size();
-    for (const int fd : options.cancel) sleepers.push_back({fd, POLLIN, 0});
-    const int woken = ::poll(sleepers.data(), sleepers.size(), poll_timeout(deadline, clock.steady()));
-    if (woken < 0 && errno != EINTR) throw Error(ErrorCode::internal, "cannot wait").because(errno);
-    for (std::size_t i = first_cancel; woken > 0 && i < sleepers.size(); ++i)
-      if (sleepers[i].revents) {
-        awaited = {Awaited::Why::interrupted, waiter.now()};
-        return awaited;
-      }
-    if (woken > 0 && sleepers.front().revents) watch.drain();
+    std::vector<int> wakers(options.cancel.begin(), options.cancel.end());
+    wakers.push_back(watch.fd());
+    if (options.going_on) wakers.push_back(options.going_on->fd());
+    const auto woken = wait_for(wakers, deadline, clock.steady());
+    if (!woken) throw Error(ErrorCode::internal, "cannot wait").because(errno);
+    const auto watched = woken->begin() + static_cast<std::ptrdiff_t>(options.cancel.size());
+    if (std::find(woken->begin(), watched, true) != watched) return {Awaited::Why::interrupted, waiter.now()};
+    if (*watched) watch.drain();
     watch.renew();
     late = end && clock.steady() >= *end;        // whatever else woke us; one more look at the jobs is due
   }

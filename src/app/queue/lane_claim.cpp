@@ -1,11 +1,10 @@
 #include "app/queue/lane_claim.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "app/claim/new_end.hpp"
+#include "base/ours.hpp"
 #include "base/stream.hpp"
 
 namespace thole::app {
@@ -42,9 +41,7 @@ bool LaneClaim::may_end_at(std::optional<WallTime> until) {
 
 bool LaneClaim::is_wanted() const {
   if (!is_held()) return false;
-  const pid_t our_session = ::getsid(0);
-  return std::ranges::any_of(acquired_.store(site_).wanted_by(acquired_.claim),
-                             [&](pid_t pid) { return ::getsid(pid) != our_session; });
+  return !std::ranges::all_of(acquired_.store(site_).wanted_by(acquired_.claim), is_of_our_session);
 }
 
 bool LaneClaim::is_asked() const { return door_ && is_readable(door_->fd()); }

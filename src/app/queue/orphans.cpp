@@ -1,10 +1,7 @@
 #include "app/queue/orphans.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -21,11 +18,13 @@
 
 namespace thole::app {
 
+using model::Signal;
+
 namespace {
 
 constexpr Millis killed_again_after{10'000};
 constexpr Millis first_told_again{100}, last_told_again{30'000};
-constexpr int end_steps[] = {SIGINT, SIGTERM, SIGKILL};
+constexpr Signal end_steps[] = {Signal::interrupt, Signal::terminate, Signal::kill};
 constexpr unsigned last_step = 2;
 
 Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
@@ -184,7 +183,7 @@ void Orphans::go_on_counting(Orphan& orphan) {
 Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place) const {
   const std::uint64_t ticks = orphan.run.identity.start_ticks;
   const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{place.started_ms}}
-                                  : since_boot() - Millis{ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))};
+                                  : since_boot() - of_ticks(ticks);
   return std::max(Millis{0}, since);
 }
 
@@ -192,7 +191,7 @@ Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place)
 // after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = ports_.clock.steady();
-  ports_.lanes.signal_bearers(orphan.run, paused ? SIGSTOP : SIGCONT);
+  ports_.lanes.signal_bearers(orphan.run, paused ? Signal::stop : Signal::go_on);
   const model::LanePlace* place = place_of(orphan.task, seen(orphan));
   if (place && paused != (orphan.limit_clock < 0)) {
     const Millis since = since_start(orphan, *place);
@@ -214,16 +213,16 @@ void Orphans::pause(Orphan& orphan, bool paused) {
 // Others may let it go on: the kernel, which sends a CONT where the parent of what stands still ends, in a pid namespace of
 // which we see nothing. To what stands already this is nothing.
 void Orphans::tell_again(Orphan& orphan) {
-  ports_.lanes.signal_bearers(orphan.run, SIGSTOP);
+  ports_.lanes.signal_bearers(orphan.run, Signal::stop);
   orphan.told_at = ports_.clock.steady();
   orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
 }
 
 // A step that could not be made is to be made yet. Its record says so too, for the next runner: it would begin with INT again.
 void Orphans::next_step_against(Orphan& orphan) {
-  const int signal = end_steps[std::min(orphan.step, last_step)];
+  const Signal signal = end_steps[std::min(orphan.step, last_step)];
   if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
-  if (signal != SIGKILL) ports_.lanes.signal_bearers(orphan.run, SIGCONT);   // a stopped one must run to hear it
+  if (signal != Signal::kill) ports_.lanes.signal_bearers(orphan.run, Signal::go_on);   // a stopped one must run to hear it
   const SteadyTime now = ports_.clock.steady();
   orphan.step = std::min(orphan.step, last_step) + 1;
   orphan.next_step = now + after_step(orphan.step, orphan.patience);

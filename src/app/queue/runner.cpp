@@ -1,11 +1,7 @@
 #include "app/queue/runner.hpp"
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <memory>
 #include <set>
 #include <utility>
@@ -198,7 +194,7 @@ void Runner::bury_others() {
 }
 
 Runner::LaneLeft Runner::left_by(const model::HowEnded& how) {
-  if (how.signal == SIGTERM) return LaneLeft::told_to_end;   // in the line
+  if (how.signal == static_cast<int>(model::Signal::terminate)) return LaneLeft::told_to_end;   // in the line
   if (!how.exit_code) return LaneLeft::died;
   switch (static_cast<LaneEnd>(*how.exit_code)) {
     case LaneEnd::worked:
@@ -422,13 +418,13 @@ std::optional<SteadyTime> Runner::next_look() const {
 
 // In trouble nobody may have looked at what the alarm and the ends of orphans tell of: they would tell of it all the time.
 void Runner::sleep(std::optional<SteadyTime> deadline) {
-  std::vector<pollfd> watched{{seat_.wake.get(), POLLIN, 0}, {seat_.removals.get(), POLLIN, 0}};
-  for (const auto& [number, lane] : lanes_) watched.push_back({lane.end.get(), POLLIN, 0});
+  std::vector<int> watched{seat_.wake.get(), seat_.removals.get()};
+  for (const auto& [number, lane] : lanes_) watched.push_back(lane.end.get());
   if (!trouble_.is_on()) {
-    watched.push_back({alarm_.fd(), POLLIN, 0});
-    for (const int end : orphans_.ends()) watched.push_back({end, POLLIN, 0});
+    watched.push_back(alarm_.fd());
+    std::ranges::copy(orphans_.ends(), std::back_inserter(watched));
   }
-  ::poll(watched.data(), watched.size(), poll_timeout(deadline, ports_.clock.steady()));
+  (void)wait_for(watched, deadline, ports_.clock.steady());
   const Poked poked = pokes_of(seat_.wake.get());
   if (poked.at_all) tell_the_unreachable();
   if (poked.at_all) full_.over();                // who tells us something has written it to the store

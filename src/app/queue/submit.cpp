@@ -1,7 +1,5 @@
 #include "app/queue/submit.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -175,7 +173,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
 void add_files(const JobSpec& spec, std::vector<std::string>& files) {
   files.push_back(spec.directory);
   for (const std::string& there : program_places(spec))
-    if (::access(there.c_str(), X_OK) == 0) return files.push_back(there);
+    if (may_execute(there)) return files.push_back(there);
 }
 
 // Which wishes wait for which others of the same call, by name; the other words of --after are left in `outside`.

@@ -50,7 +50,7 @@ bool is_on_path(const Context& context, const std::string& program) {
   const std::string_view folders = path == environment.end() ? std::string_view("/bin:/usr/bin") : path->second;
   for (std::string_view directory : split(folders, ':')) {
     const std::string file = std::string(directory.empty() ? "." : directory) + "/" + program;
-    if (::access(file.c_str(), X_OK) == 0 && is_file(file)) return true;
+    if (may_execute(file) && is_file(file)) return true;
   }
   return false;
 }
@@ -123,7 +123,7 @@ std::string working_directory(const SubmitOptions& options) {
   const bool there = std::filesystem::is_directory(directory, problem);
   if (!there && (!problem || says_absent(problem.value())))
     throw Error(ErrorCode::usage, "no such directory").about(directory.string());
-  if (!there || ::access(directory.c_str(), X_OK) != 0)   // said now, and not when its turn comes
+  if (!there || !may_execute(directory))   // said now, and not when its turn comes
     throw Error(ErrorCode::unavailable, "cannot enter the working directory").about(directory.string())
         .because(there ? errno : problem.value());
   return directory.lexically_normal().string();

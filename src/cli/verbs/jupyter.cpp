@@ -58,22 +58,20 @@ std::string variable(const wire::Config& config, const char* name) {
   return found == config.settings.environment.end() ? "" : found->second;
 }
 
-bool is_runnable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
-
 std::string python_of(const Context& context) {
   const std::string& venv = context.invocation.own.as<JupyterOptions>().venv;
   if (!venv.empty()) {
     const std::string python = wire::from_anywhere(fs::path(venv) / "bin/python");  // a link, known by its own place
-    if (!is_runnable(python))
+    if (!may_execute(python))
       throw Error(ErrorCode::usage, "no virtual environment").about(venv).hint("python3 -m venv " + shell_quote(venv));
     return python;
   }
   for (const char* active : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (std::string prefix = variable(context.config, active); !prefix.empty() && is_runnable(prefix + "/bin/python"))
+    if (std::string prefix = variable(context.config, active); !prefix.empty() && may_execute(prefix + "/bin/python"))
       return prefix + "/bin/python";
   const std::string path = variable(context.config, "PATH");
   for (std::string_view directory : split(path, ':'))
-    if (std::string python = std::string(directory) + "/python3"; directory.starts_with('/') && is_runnable(python))
+    if (std::string python = std::string(directory) + "/python3"; directory.starts_with('/') && may_execute(python))
       return python;
   throw Error(ErrorCode::unavailable, "no python3 on PATH").hint("name one: --venv DIR");
 }

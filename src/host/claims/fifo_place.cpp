@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/odd_pause.hpp"
+#include "base/random.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
 #include "host/claims/fifo_pass.hpp"
@@ -32,9 +32,7 @@ SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
 // So that two who keep finding each other do not do so for ever.
 void pause_at_random() {
-  std::uint32_t bits = 0;
-  (void)!::getrandom(&bits, sizeof bits, 0);
-  timespec pause{0, static_cast<long>(bits % 10'000'000)};
+  const timespec pause{0, static_cast<long>(random_bits() % 10'000'000)};
   ::nanosleep(&pause, nullptr);
 }
 

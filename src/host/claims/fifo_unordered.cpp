@@ -7,12 +7,12 @@
 // belong to those inside. What is lost is order, and wake-ups (a look after 2 s at the latest replaces them). Sharers look
 // again after they have made their notes, as always (still_admitted): the later one sees the earlier one, and both may give
 // way.
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "host/claims/fifo_pass.hpp"
 
 namespace thole::host {
@@ -21,9 +21,7 @@ namespace {
 constexpr unsigned shortest_pause_ms = 20, longest_pause_ms = 400;
 
 Millis random_pause() {
-  unsigned bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) bits = 0;
-  return Millis(shortest_pause_ms + bits % (longest_pause_ms - shortest_pause_ms));
+  return Millis(shortest_pause_ms + random_bits() % (longest_pause_ms - shortest_pause_ms));
 }
 
 }  // namespace

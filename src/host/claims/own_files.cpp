@@ -1,6 +1,5 @@
 #include "host/claims/own_files.hpp"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 
 #include "base/byte_range.hpp"
 #include "base/made.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "host/entries.hpp"
 #include "host/user_namespace.hpp"
@@ -78,9 +78,7 @@ bool write_locked(int fd, off_t byte) {
 Fd new_own_file(int directory, uid_t uid, Saying what, std::string& name,
                 const std::function<Fd(const std::string&, Fd)>& fill) {
   for (unsigned tries = 0; tries < 8; ++tries) {
-    std::uint32_t bits = 0;
-    (void)!::getrandom(&bits, sizeof bits, 0);
-    const std::string made = fmt::format("{}-{:08x}{}", uid, bits, end_of_name(what));
+    const std::string made = fmt::format("{}-{:08x}{}", uid, static_cast<std::uint32_t>(random_bits()), end_of_name(what));
     Fd fd = create_at(directory, made.c_str(), to_write | O_EXCL, 0600);
     if (!fd && errno == EEXIST) continue;
     if (!fd) return Fd();

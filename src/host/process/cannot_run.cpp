@@ -58,7 +58,7 @@ bool is_directory(const std::string& path) {
 int obstacle_of(const std::string& file) {
   struct stat found;
   if (::stat(file.c_str(), &found) != 0) return errno;
-  return S_ISREG(found.st_mode) && ::access(file.c_str(), X_OK) == 0 ? 0 : EACCES;
+  return S_ISREG(found.st_mode) && may_execute(file) ? 0 : EACCES;
 }
 
 // Where a program's name leads.

@@ -278,7 +278,7 @@ void Launch::check_program() const {
   for (const auto& path : candidates_) {
     struct stat about;
     const bool there = ::stat(path.c_str(), &about) == 0;
-    if (there && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0)
+    if (there && S_ISREG(about.st_mode) && may_execute(path))
       return refuse_without_interpreter(path, spec_.cwd, path_of(environment_));
     if (there || (errno != ENOENT && errno != ENOTDIR)) reason = EACCES;
   }

@@ -169,11 +169,12 @@ void EpollPool::listen_for_end(Place& place, std::size_t number) {
   }
 }
 
-void EpollPool::signal(std::size_t place, int number) {
+void EpollPool::signal(std::size_t place, model::Signal signal) {
   const pid_t command = places_[place]->pid;
   if (command <= 0) return;
-  signal_command(command, number);
-  if (number != SIGKILL && number != SIGSTOP) signal_command(command, SIGCONT);  // a stopped one must run to hear it
+  signal_command(command, static_cast<int>(signal));
+  if (signal == model::Signal::kill || signal == model::Signal::stop) return;
+  signal_command(command, SIGCONT);              // a stopped one must run to hear it
 }
 
 std::vector<std::string> EpollPool::group(std::size_t place) {

@@ -44,7 +44,7 @@ class EpollPool : public port::TaskPool {
   std::vector<std::string>& words(std::size_t place) override;
   void check_program(const std::string& program) override;
   void start(std::size_t place) override;
-  void signal(std::size_t place, int number) override;
+  void signal(std::size_t place, model::Signal signal) override;
   std::vector<std::string> group(std::size_t place) override;
   std::vector<std::string> out_of_reach() override;
   void give_up(std::size_t place) override;
@@ -54,7 +54,7 @@ class EpollPool : public port::TaskPool {
   std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
   void stop_all() override;
   port::Strays strays(const std::vector<std::string>& claims) override;
-  std::vector<std::string> end_strays(const port::Whose& whose, int signal) override;
+  std::vector<std::string> end_strays(const port::Whose& whose, model::Signal signal) override;
   void give_up_strays(const port::Whose& whose) override;
 
  private:

@@ -120,11 +120,11 @@ std::vector<ProcessStat> EpollPool::strays_of(const port::Whose& whose, std::vec
 }
 
 // What may fork meanwhile is stopped before it is killed.
-std::vector<std::string> EpollPool::end_strays(const port::Whose& whose, int signal) {
+std::vector<std::string> EpollPool::end_strays(const port::Whose& whose, model::Signal signal) {
   if (is_helper_starting()) return {};
-  if (signal == SIGKILL)
+  if (signal == model::Signal::kill)
     freeze_and_kill_groups([&](std::vector<ProcessStat>& others) { return strays_of(whose, &others); });
-  return out_of_reach_.new_ones(signal_all(strays_of(whose), signal));
+  return out_of_reach_.new_ones(signal_all(strays_of(whose), static_cast<int>(signal)));
 }
 
 // As children, whose numbers are nobody else's before they are waited for; the others are below one of these.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "host/mounting.hpp"
@@ -37,7 +37,7 @@ bool begin_record(const port::SeenRecord& seen, model::JobId job) {
   const auto record = std::make_unique<model::LaneRecord>();
   record->job.store(job);
   record->file = identity_of_file(seen.file());
-  while (::getrandom(&record->number, sizeof record->number, 0) != sizeof record->number || record->number == 0) {}
+  while (record->number == 0) record->number = random_bits();
   model::put_boot(*record, known_boot());
   record->mounting = mounting_of(seen.file());
   record->magic = model::lane_magic;
@@ -203,8 +203,8 @@ std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
   return living_of(run, files_.directory());
 }
 
-bool LocalLanes::signal_bearers(const port::RunTrace& run, int signal) {
-  return signal_processes_of(run, files_.directory(), signal);
+bool LocalLanes::signal_bearers(const port::RunTrace& run, model::Signal signal) {
+  return signal_processes_of(run, files_.directory(), static_cast<int>(signal));
 }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the

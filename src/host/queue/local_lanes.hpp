@@ -22,7 +22,7 @@ class LocalLanes : public port::Lanes {
   bool stands(const port::LaneSeat& seat) override { return files_.stands(seat); }
   bool is_reachable(unsigned number, const Fd& mail) override { return files_.is_mail_of(number, mail); }
   std::vector<Fd> bearers(const port::RunTrace& run) override;
-  bool signal_bearers(const port::RunTrace& run, int signal) override;
+  bool signal_bearers(const port::RunTrace& run, model::Signal signal) override;
   std::vector<Fd> holders(unsigned number, const port::RunTrace& run) override;
   void tell_sight(const port::RunnerSight& sight) override { note_.write(sight); }
   bool relieve() override;

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "base/fd.hpp"
 #include "base/made.hpp"
 #include "base/poke.hpp"
+#include "base/random.hpp"
 #include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -51,9 +51,7 @@ class FifoWatch : public port::JobWatch {
 
 std::unique_ptr<port::JobWatch> make_watch(const std::string& directory, port::Changes what) {
   if (!make_directory(directory, 0700) && errno != EEXIST) cannot_watch(directory, errno);
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
-  const std::string name = fmt::format("{}.{:016x}", ::getpid(), number);
+  const std::string name = fmt::format("{}.{:016x}", ::getpid(), random_bits());
   const std::string born = fmt::format("{}/{}{}", directory, newborn, name);
   const std::string path = fmt::format("{}/{}.{}", directory, prefix_of(what), name);
   for (;;) {                                     // again only where a writer came in between

@@ -19,8 +19,8 @@ class LeftBehind : public port::TaskPool {
   std::vector<std::string> others;       // whom the kernel does not let us end
 
   port::Strays strays(const std::vector<std::string>&) override { return left; }
-  std::vector<std::string> end_strays(const port::Whose&, int signal) override {
-    signals.push_back(signal);
+  std::vector<std::string> end_strays(const port::Whose&, model::Signal signal) override {
+    signals.push_back(static_cast<int>(signal));
     return std::exchange(others, {});
   }
 
@@ -34,7 +34,7 @@ class LeftBehind : public port::TaskPool {
   std::vector<std::string>& words(std::size_t) override { return words_; }
   void check_program(const std::string&) override {}
   void start(std::size_t) override {}
-  void signal(std::size_t, int) override {}
+  void signal(std::size_t, model::Signal) override {}
   std::vector<std::string> group(std::size_t) override { return {}; }
   std::vector<std::string> out_of_reach() override { return {}; }
   void give_up(std::size_t) override {}

@@ -62,9 +62,9 @@ struct ToldOfLanes : port::Lanes {
       if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
     return ends;
   }
-  bool signal_bearers(const port::RunTrace& run, int signal) override {
+  bool signal_bearers(const port::RunTrace& run, model::Signal signal) override {
     if (cannot_be_signalled) throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(EMFILE);
-    signals.push_back(signal);
+    signals.push_back(static_cast<int>(signal));
     return !bearers(run).empty();
   }
   std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }

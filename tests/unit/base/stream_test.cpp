@@ -65,5 +65,28 @@ TEST(Stream, APollEndsAtTheDeadlineOrAMomentAfterNeverBefore) {
   for (const auto& [deadline, timeout] : cases) EXPECT_EQ(poll_timeout(deadline, now), timeout);
 }
 
+TEST(WaitFor, TellsWhichAreReadable) {
+  const Pipe silent = make_pipe(), told = make_pipe();
+  Pipe ended = make_pipe();
+  ASSERT_TRUE(write_all(told.write.get(), "!"));
+  ended.write.reset();
+  const int fds[] = {silent.read.get(), told.read.get(), -1, ended.read.get()};
+  const SteadyTime now{};
+  EXPECT_EQ(wait_for(fds, std::nullopt, now), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(wait_for(std::span(fds).first(1), now, now), std::vector<bool>{false});
+}
+
+TEST(ReadSome, TellsTheEndFromAFailure) {
+  Pipe pipe = make_pipe();
+  char bytes[4];
+  ASSERT_TRUE(write_all(pipe.write.get(), "abcdef"));
+  EXPECT_EQ(read_some(pipe.read.get(), bytes, sizeof bytes), 4u);
+  EXPECT_EQ(read_some(pipe.read.get(), bytes, sizeof bytes), 2u);
+  pipe.write.reset();
+  EXPECT_EQ(read_some(pipe.read.get(), bytes, sizeof bytes), 0u);
+  EXPECT_EQ(read_some(-1, bytes, sizeof bytes), std::nullopt);
+  EXPECT_EQ(errno, EBADF);
+}
+
 }  // namespace
 }  // namespace thole

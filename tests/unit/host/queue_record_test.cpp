@@ -190,12 +190,12 @@ TEST_F(QueueFileTest, WhatWasStartedInAnotherPidNamespaceIsNotTakenForGone) {
   port::RunTrace run{"1.0.1.of-nobody"};
   run.pid_namespace = pid_namespace();
   EXPECT_THAT(lanes.bearers(run), testing::IsEmpty());
-  EXPECT_FALSE(lanes.signal_bearers(run, SIGCONT));
+  EXPECT_FALSE(lanes.signal_bearers(run, model::Signal::go_on));
   if (run.pid_namespace == first_of_pid_namespaces) GTEST_SKIP() << "from here all is seen";
   run.pid_namespace += 1;
   EXPECT_THROW(lanes.bearers(run), port::Unseen);
   EXPECT_THROW(lanes.holders(0, run), port::Unseen);
-  EXPECT_THROW(lanes.signal_bearers(run, SIGCONT), port::Unseen);
+  EXPECT_THROW(lanes.signal_bearers(run, model::Signal::go_on), port::Unseen);
 }
 
 model::Task run_of_task(model::JobId job, model::TaskIndex index, unsigned runs = 1) {

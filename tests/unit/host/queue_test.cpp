@@ -138,7 +138,7 @@ TEST_F(QueueSeats, ProcessesAreFoundByTheMarkOfTheirTask) {
   EXPECT_TRUE(lanes.bearers({"1.0.2@" + directory_}).empty());
   auto found = lanes.bearers({"1.0.1@" + directory_});
   ASSERT_EQ(found.size(), 1u);
-  lanes.signal_bearers({"1.0.1@" + directory_}, SIGKILL);
+  lanes.signal_bearers({"1.0.1@" + directory_}, model::Signal::kill);
   pollfd end{found.front().get(), POLLIN, 0};
   EXPECT_EQ(::poll(&end, 1, 5000), 1);
   ::waitpid(child, nullptr, 0);
@@ -190,17 +190,17 @@ TEST_F(QueueSeats, WhatIsNotKnownAsThisQueuesIsNotSignalled) {
   for (const std::string& rest : {other, directory_ + "/gone", port::word_of_lane(1) + other}) {
     const pid_t child = child_of_run(rest);
     EXPECT_EQ(unseen_by([&] { lanes.bearers(run); }), port::UnseenBy::original) << rest;
-    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original) << rest;
+    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, model::Signal::kill); }), port::UnseenBy::original) << rest;
     EXPECT_FALSE(is_dying(child)) << rest;
     end(child);
   }
   for (const std::string& rest : {directory_, link, port::word_of_lane(1) + directory_}) {
     const pid_t child = child_of_run(rest);
     run.known_by = port::RunTrace::By::nothing;
-    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original) << rest;
+    EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, model::Signal::kill); }), port::UnseenBy::original) << rest;
     EXPECT_FALSE(is_dying(child)) << rest;
     run.known_by = port::RunTrace::By::directory;
-    EXPECT_TRUE(lanes.signal_bearers(run, SIGKILL)) << rest;
+    EXPECT_TRUE(lanes.signal_bearers(run, model::Signal::kill)) << rest;
     EXPECT_TRUE(is_dying(child)) << rest;
     end(child);
   }
@@ -218,14 +218,14 @@ TEST_F(QueueSeats, ANumberOfWhichNothingElseIsKnownIsWaitedForAndNotSignalled) {
   ::setpgid(child, child);
   port::RunTrace run{.mark = "1.0.1.of-nobody@", .command = child};
   EXPECT_EQ(lanes.bearers(run).size(), 1u);
-  EXPECT_FALSE(lanes.signal_bearers(run, SIGKILL));
+  EXPECT_FALSE(lanes.signal_bearers(run, model::Signal::kill));
   EXPECT_FALSE(is_dying(child));
   run.pid_namespace = pid_namespace();
   run.known_by = port::RunTrace::By::nothing;    // what the copy of a record has noted is the original's
-  EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, SIGKILL); }), port::UnseenBy::original);
+  EXPECT_EQ(unseen_by([&] { lanes.signal_bearers(run, model::Signal::kill); }), port::UnseenBy::original);
   EXPECT_FALSE(is_dying(child));
   run.known_by = port::RunTrace::By::directory;  // it shows no mark
-  EXPECT_TRUE(lanes.signal_bearers(run, SIGKILL));
+  EXPECT_TRUE(lanes.signal_bearers(run, model::Signal::kill));
   EXPECT_TRUE(is_dying(child));
   ::waitpid(child, nullptr, 0);
 }

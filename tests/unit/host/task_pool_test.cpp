@@ -102,7 +102,7 @@ TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
     ASSERT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), 0);
     EXPECT_GT(command.si_pid, 0) << "not waited for: the kernel gives its number to nobody";
     EXPECT_EQ(pool.group(place).size(), 1u);
-    pool.signal(place, SIGKILL);
+    pool.signal(place, model::Signal::kill);
     events.until(port::PoolEvent::Kind::alone);
     EXPECT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), -1) << "nobody is left";
     pool.close(place);
@@ -143,7 +143,7 @@ class ManyOrphans {
     }
   }
   void end_task() {
-    pool_.signal(place_, SIGKILL);
+    pool_.signal(place_, model::Signal::kill);
     const port::PoolEvent end = events_.until(port::PoolEvent::Kind::ended);
     EXPECT_EQ(end.how.signal, SIGKILL) << "its own end is told";
     EXPECT_FALSE(end.left_group);
@@ -193,7 +193,7 @@ TEST(TaskPool, WhatIsGivenUpIsNobodysStrayAndIsWaitedForAtItsEnd) {
     pool.give_up(place);
     EXPECT_TRUE(pool.group(place).empty());
     EXPECT_TRUE(pool.strays({"claim"}).none());
-    pool.end_strays({"", {"claim"}}, SIGKILL);
+    pool.end_strays({"", {"claim"}}, model::Signal::kill);
     const std::vector<pid_t> left = listed_children().value();
     ASSERT_EQ(left.size(), 1u) << "the command is waited for, what it has left lives";
     ASSERT_TRUE(zombies().empty());
@@ -243,7 +243,7 @@ TEST(TaskPool, ALookForOneClaimDoesNotKeepTheEndOfAnothersFromBeingTold) {
     EXPECT_TRUE(left.of.size() == 1 && left.of.contains("first") && left.nobodys.empty() && !left.unknown);
     EXPECT_EQ(pool.strays({"second"}).nobodys.size(), 1u);
     EXPECT_FALSE(pool.strays({"second"}).unknown) << "it shows a claim";
-    pool.end_strays({"first"}, SIGKILL);
+    pool.end_strays({"first"}, model::Signal::kill);
     const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!pool.strays({"second"}).none() && std::chrono::steady_clock::now() < late) pool.wait(late);
     EXPECT_LT(std::chrono::steady_clock::now(), late) << "its end has not been told";
@@ -264,7 +264,7 @@ TEST(TaskPool, AStrayThatIsGivenUpIsNoneAnyMoreAndLivesOn) {
     ASSERT_EQ(pool.strays({"claim"}).nobodys.size(), 1u);
     pool.give_up_strays({"", {"claim"}});
     EXPECT_TRUE(pool.strays({"claim"}).none());
-    pool.end_strays({"", {"claim"}}, SIGKILL);
+    pool.end_strays({"", {"claim"}}, model::Signal::kill);
     const std::vector<pid_t> left = listed_children().value();
     ASSERT_EQ(left.size(), 1u);
     ASSERT_TRUE(zombies().empty());

@@ -17,10 +17,12 @@ std::string name_of(Signal signal) {
   switch (signal) {
     case Signal::hang_up: return "HUP";
     case Signal::interrupt: return "INT";
+    case Signal::quit: return "QUIT";
     case Signal::terminate: return "TERM";
     case Signal::kill: return "KILL";
     case Signal::stop: return "STOP";
     case Signal::go_on: return "CONT";
+    case Signal::terminal_stop: return "TSTP";
   }
   return "?";
 }

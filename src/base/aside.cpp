@@ -1,0 +1,33 @@
+#include "base/aside.hpp"
+
+#include <system_error>
+#include <utility>
+
+#include "base/want.hpp"
+
+namespace thole {
+
+void Aside::begin(std::function<void()> work) {
+  const auto all = [this, work = std::move(work)] {
+    try {
+      work();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    done_.ring();
+  };
+  try {
+    thread_ = std::thread(all);
+  } catch (const std::system_error& refused) {
+    failure_ = std::make_exception_ptr(thread_not_started(refused.code().value()));
+    done_.ring();
+  }
+}
+
+std::exception_ptr Aside::end() {
+  if (thread_.joinable()) thread_.join();
+  done_.silence();
+  return std::exchange(failure_, nullptr);
+}
+
+}  // namespace thole
