@@ -91,6 +91,9 @@ struct StoreAbout {
   std::vector<std::string> cautions;       // "advisory between friendly users: …", shown by doctor and run -v
 };
 
+// What became of a new end: recorded; it cannot be; or the moment by which it was decided is over.
+enum class Amended { recorded, cannot, outdated };
+
 class ClaimStore {
  public:
   virtual ~ClaimStore() = default;
@@ -123,6 +126,12 @@ class ClaimStore {
   // for which the claim was made, still runs: holdings() says so while the claim's note is kept. False when it cannot be
   // recorded.
   virtual bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
+  // All that decides what others are promised, as it is at one moment: who waits for what, who holds what, and until when.
+  // Nothing while somebody keeps the claims locked: nothing is in order then.
+  virtual std::optional<std::string> moment() = 0;
+  // Records a new declared end of my own living claim, if nothing of that has changed since the moment: in one step, so that
+  // nobody decides by what is there in between.
+  virtual Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) = 0;
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

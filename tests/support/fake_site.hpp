@@ -121,6 +121,19 @@ class FakeStore final : public port::ClaimStore {
       if (claim.id == id) claim.until = until;
     return true;
   }
+  std::optional<std::string> moment() override {
+    std::string all;
+    for (const Held& claim : held) all += fmt::format("{} {} {}\n", claim.id, join(claim.keys, ","), until_of(claim));
+    for (const model::Waiting& one : line) all += fmt::format("{}\n", one.ticket);
+    return all;
+  }
+  port::Amended amend_as_of(const std::string& was, const std::string& id, std::optional<WallTime> until) override {
+    if (on_amend) on_amend();
+    if (moment() != was) return port::Amended::outdated;
+    for (Held& claim : held)
+      if (claim.id == id) claim.until = until;
+    return port::Amended::recorded;
+  }
   port::StoreAbout about() const override { return {"memory", "private", "", {}, {}}; }
   std::unique_ptr<port::ClaimStore> within(const std::string& id) override {
     auto store = std::make_unique<FakeStore>();
@@ -131,6 +144,8 @@ class FakeStore final : public port::ClaimStore {
   }
 
  private:
+  static std::int64_t until_of(const Held& claim) { return claim.until ? claim.until->time_since_epoch().count() : 0; }
+
   class FakePlace final : public port::Place {
    public:
     FakePlace(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}

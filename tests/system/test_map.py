@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from run_tools import THOLE, Started, eventually, gone, python
+from run_tools import THOLE, Started, eventually, gone, python, state_of
 
 
 class Box:
@@ -48,6 +48,12 @@ class Box:
             [*self.words, "status", "--json"], capture_output=True, text=True, env=self.environment, check=True
         )
         return len(json.loads(status.stdout)["claims"])
+
+    def run(self, *words):
+        return subprocess.run([*self.words, *words], capture_output=True, text=True, env=self.environment)
+
+    def status(self):
+        return json.loads(self.run("status", "--json").stdout)
 
     def waiting(self):
         status = subprocess.run(
@@ -437,3 +443,30 @@ def test_items_that_find_no_descriptor_wait_for_the_end_of_others(tmp_path, outp
                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
     assert done.returncode == 0, done.stderr
     assert sorted(map(int, done.stdout.split())) == list(range(80))
+
+
+def ends(box):
+    return [claim["until"] for claim in box.status()["claims"]]
+
+
+def test_nobody_is_told_the_end_of_a_map_that_stands_still(box):
+    with box.start("-j", "1", "--time", "300s", "sleep", ":::", "600") as mapping:
+        [end] = eventually(lambda: all(ends(box)) and ends(box), "its end is known")
+        mapping.kill(signal.SIGTSTP)
+        eventually(lambda: ends(box) == [None], "nobody knows when it goes on")
+        eventually(lambda: state_of(mapping.pid) == "T", "it stands still")
+        mapping.kill(signal.SIGCONT)
+        eventually(lambda: all(ends(box)), "its end is known again")
+        assert ends(box)[0] >= end
+        mapping.kill(signal.SIGTERM)
+        mapping.wait()
+
+
+def test_a_map_that_is_being_ended_gets_no_later_end(box):
+    stubborn = "trap ': > heard' INT; while :; do sleep 0.1 & wait; done"
+    with box.start("-j", "1", "--time", "1s", "sh", "-c", stubborn, ":::", "1") as mapping:
+        eventually((box.folder / "heard").exists, "it is being ended")
+        [claim] = box.status()["claims"]
+        done = box.run("extend", claim["id"], "1h")
+        assert done.returncode == 69 and "being ended" in done.stderr
+        mapping.wait()

@@ -2,6 +2,7 @@
 stops and goes on as a whole."""
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -37,6 +38,36 @@ def test_what_lingers_is_ended_as_a_command_is(queue, tmp_path, how):
     queue.until_ended(job)
     assert gone(left)
     assert queue.states(job) == ({"cancelled": 1} if how == "cancel" else {"failed": 1})
+
+
+LEAVES_A_DAEMON = """
+import os, sys, time
+if os.environ["THOLE_TASK_INDEX"] == "0":
+    open(sys.argv[1], "r").read()
+elif os.fork() == 0:
+    os.setsid()
+    time.sleep(0.001)
+    if os.fork() == 0:
+        os.open(sys.argv[2], os.O_WRONLY)
+        time.sleep(600)
+    os._exit(0)
+"""
+
+
+def test_a_daemon_that_a_task_leaves_beside_others_ends_with_it(queue, tmp_path):
+    """It becomes the lane's child while that looks for what the task has left, by the end of its parent."""
+    go, alive = tmp_path / "go", tmp_path / "alive"
+    os.mkfifo(go)
+    os.mkfifo(alive)
+    reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)   # at its end once no daemon has it open
+    job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-20", "--patience", "1s", "--",
+                       sys.executable, "-c", LEAVES_A_DAEMON, go, alive)
+    eventually(lambda: queue.states(job).get("failed") == 20 or queue.states(job).get("done") == 20, "all but one have ended")
+    assert queue.states(job) == {"running": 1, **{state: 20 for state in queue.states(job) if state != "running"}}
+    assert os.read(reader, 1) == b"", "a daemon is left"
+    with open(go, "w"):
+        pass
+    queue.until_ended(job)
 
 
 def test_what_has_left_the_group_stops_and_goes_on_each_time(queue, tmp_path):

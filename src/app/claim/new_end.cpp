@@ -12,6 +12,8 @@
 namespace thole::app {
 namespace {
 
+constexpr unsigned most_looks = 20;
+
 bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
 }
@@ -112,17 +114,25 @@ std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, con
   return found;
 }
 
-// Whom it puts off; absent: nobody, and it is recorded if it can be. A later end is known to others before they are looked at
-// again: of two claims that want one at the same moment, and of a claim and one that starts then, the second sees the first.
-std::optional<Delayed> move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, const Look& seen,
-                                std::optional<WallTime> until, bool& is_recorded) {
-  const std::optional<WallTime> before = seen.declared_end(claim.id);
-  if (const auto whom = put_off_by(site, claim, seen, before, until)) return whom;
-  is_recorded = store.amend(claim.id, until);
-  if (!is_later(until, before) || !is_recorded) return std::nullopt;
-  const auto whom = put_off_by(site, claim, look(store, claim), before, until);
-  if (whom) store.amend(claim.id, before);
-  return whom;
+struct Moved {
+  std::optional<Delayed> puts_off;               // then nothing is recorded
+  bool is_recorded = false;
+  bool knows = true;                             // false: others have come and gone all the time, so it is not recorded either
+};
+
+// What is decided by a look is recorded only if nothing has changed since: of two claims that want a later end at the same
+// moment, and of a claim and one that starts then, the second sees the first. While somebody keeps the claims locked there is
+// no such order.
+Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
+  for (unsigned tries = 0; tries < most_looks; ++tries) {
+    const std::optional<std::string> moment = store.moment();
+    const Look seen = look(store, claim);
+    if (auto whom = put_off_by(site, claim, seen, seen.declared_end(claim.id), until)) return {std::move(whom)};
+    if (!moment) return {{}, store.amend(claim.id, until)};
+    const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
+    if (amended != port::Amended::outdated) return {{}, amended == port::Amended::recorded};
+  }
+  return {{}, false, false};
 }
 
 [[noreturn]] void refuse_to_put_off(const Delayed& whom, const Site& site) {
@@ -155,15 +165,17 @@ bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, s
   }
   const std::optional<WallTime> before = seen.declared_end(claim.id);
   if (before && !is_later(until, before)) return true;
-  bool is_recorded = false;
-  return !move_end(store, site, claim, seen, until, is_recorded) && is_recorded;
+  return move_end(store, site, claim, until).is_recorded;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   if (claim.passed.empty()) return store.amend(claim.id, until);
-  bool is_recorded = false;
-  if (const auto whom = move_end(store, site, claim, look(store, claim), until, is_recorded)) refuse_to_put_off(*whom, site);
-  return is_recorded;
+  const Moved moved = move_end(store, site, claim, until);
+  if (moved.puts_off) refuse_to_put_off(*moved.puts_off, site);
+  if (!moved.knows)
+    throw Error(ErrorCode::unavailable, "others come and go all the time, so nobody can tell whom a later end puts off")
+        .hint("try again");
+  return moved.is_recorded;
 }
 
 }  // namespace thole::app

@@ -57,6 +57,8 @@ class Map {
   void start(std::size_t place);
   void begin(MapSeat& seat, std::size_t place);
   std::optional<WallTime> last_end(const MapLane& lane) const;
+  void declare_end(const MapLane& lane, std::optional<WallTime> until) const;
+  bool is_ending(const MapLane& lane) const;
   void put_off(MapSeat& seat, std::size_t place);
   unsigned busy() const {
     unsigned all = 0;
@@ -211,7 +213,8 @@ void Map::open_lane(LaneGain gain) {
   whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.claim.is_all_of_another();
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
-  lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution);
+  lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution,
+                         [this, lane = lane.get()] { return is_ending(*lane); });
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
     port::ProcessSpec spec = spec_with(lane->gain.acquired, lane->gain.variables, wanted_.lane.carry);
@@ -300,10 +303,23 @@ void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (wanted_.lane.request.time) {
     timed_ = true;
-    if (lane.holds()) store_of(lane).amend(lane.gain.acquired.claim.id(), last_end(lane));
+    declare_end(lane, last_end(lane));
   }
   nobodys_.a_task_begins();
   pool_.start(place);
+}
+
+// In the claim's note, and to those who ask at its door.
+void Map::declare_end(const MapLane& lane, std::optional<WallTime> until) const {
+  if (!timed_ || !lane.holds()) return;
+  store_of(lane).amend(lane.gain.acquired.claim.id(), until);
+  if (lane.door) lane.door->ends_at(until);
+}
+
+// Whether nothing of it can be given a later end any more.
+bool Map::is_ending(const MapLane& lane) const {
+  const auto ends = [&](std::size_t place) { return !seats_[place].life || seats_[place].life->rung != plan::Rung::none; };
+  return lane.busy > 0 && std::ranges::all_of(lane.places, ends);
 }
 
 // Of its tasks, by their limits: one may have been extended, or have begun before the others.
@@ -386,10 +402,12 @@ bool Map::wanted_by_others(MapLane& lane) {
 // The first one ends what runs in order, the next one at once.
 void Map::signalled(int number) {
   if (model::Signal{number} == model::Signal::terminal_stop) {
+    for (const auto& lane : lanes_) declare_end(*lane, std::nullopt);   // while we stand still nobody knows it
     const SteadyTime before = now();
     pool_.stop_all();
     const auto length = std::chrono::duration_cast<Millis>(now() - before);
     for (std::size_t place = 0; place < seats_.size(); ++place) tell(place, plan::Slept{length});
+    for (const auto& lane : lanes_) declare_end(*lane, last_end(*lane));
     return;
   }
   const bool again = outcome_.interrupted.has_value();

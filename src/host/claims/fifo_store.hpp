@@ -1,5 +1,5 @@
 // Internals of the claim store: the store, and a caller's place in the line (fifo_place.cpp: the pass and the sleep;
-// fifo_decisions.cpp: taking and waiting; report.cpp: who holds and who waits).
+// fifo_decisions.cpp: taking and waiting; report.cpp: who holds and who waits; amend.cpp: new ends).
 //
 // How this works. A pass (Place::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and
 // do what it says. Take: lock the nodes, check that directory and nodes are still the ones their names lead to, write the
@@ -47,6 +47,8 @@ class FifoStore : public port::ClaimStore {
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override;
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
+  std::optional<std::string> moment() override;
+  port::Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
@@ -90,6 +92,7 @@ class FifoStore : public port::ClaimStore {
   Fd open_turn_of(const Ticket& ticket);
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
+  std::string moment_by(NoteBook& notes);
   void open_directory(StateDir directory);
   void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()

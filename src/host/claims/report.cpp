@@ -270,26 +270,6 @@ Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks, Allowan
   return taker;
 }
 
-// The mailboxes of those whose promises a changed end of these slots changes: of the waiters that want one of them the first
-// one that can act, and any stopped one before it. Whoever is woken and cannot start wakes every later one that can
-// (plan/turn/turn.cpp), also those behind it for other slots. Who lives is asked by a try to share, as in wanted_by(): it harms
-// nobody's look, inside of alloc or not.
-std::vector<Fd> concerned(const ClaimDirectory& nodes, const model::SlotSet& slots) {
-  std::vector<Fd> mailboxes;
-  QueueFile queue(nodes.queue());
-  queue.read();
-  for (const Ticket& ticket : queue.tickets()) {
-    if ((ticket.view.eligible & slots).none()) continue;
-    Fd turn = nodes.open_turn(ticket.place, O_RDWR);
-    const bool alive = turn && ::flock(turn.get(), LOCK_SH | LOCK_NB) != 0;
-    if (!alive) continue;
-    mailboxes.push_back(std::move(turn));
-    const auto process = process_state(static_cast<pid_t>(ticket.pid));
-    if (process && !is_stopped(*process)) break;
-  }
-  return mailboxes;
-}
-
 }  // namespace
 
 std::vector<model::Holding> FifoStore::holdings() {
@@ -431,39 +411,6 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
     hook("tried");
   }
   return waiters;
-}
-
-// The note is its owner's own, and readers meet it whole or not at all: alloc is not asked for it. It only orders the news: who
-// joins the line inside of it has read the note as it is now, or has a ticket by then. While somebody keeps alloc, who joins
-// this moment may hear of it 2 s later, at his own next look; the claim's keeper, who answers others, waits for nobody.
-bool FifoStore::amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) {
-  adopt_after_fork();
-  model::SlotSet changed;
-  const auto how = [&](Note& note) {
-    if (overdue) {
-      note.overdue = true;
-      note.process.pid = static_cast<std::uint32_t>(*overdue);
-      const auto process = process_state(*overdue);
-      note.process.start = process ? process->start : 0;
-    } else if (note.until != until) {
-      note.until = until;
-      for (unsigned slot = 0; slot < model::max_slots; ++slot) changed[slot] = note.names(slot);
-    }
-  };
-  {
-    std::lock_guard lock(threads_);
-    nodes_->refresh_slots();
-    if (!change_note(last_part(id), how)) return false;
-  }
-  if (changed.none()) return true;
-  try {
-    std::optional<Section> section(std::in_place, *this, amendments_, Section::Said{}, std::span<const int>{});
-    const std::vector<Fd> mailboxes = concerned(*nodes_, changed);
-    section.reset();  // whoever wakes would only wait for alloc
-    for (const Fd& mailbox : mailboxes) (void)!::write(mailbox.get(), "!", 1);
-  } catch (const Error&) {   // the line is out of reach: the new end is recorded all the same
-  }
-  return true;
 }
 
 }  // namespace thole::host

@@ -26,8 +26,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Its first process may be kept by what it asks: the user's manager, a directory that does not answer.
-constexpr Seconds patience_with_first{60}, patience_with_sibling{70};
+// Its first process may be kept by what it asks: the user's manager, a directory that does not answer. A sibling goes on
+// waiting for it when we do not: a lane has tasks to look after.
+constexpr Seconds patience_with_first{60}, patience_with_sibling{5};
 constexpr int told_at = STDIN_FILENO;            // what goes on reads nothing; the first process has a pipe there
 
 // What became of the first process: numbers only, as a sibling writes them into a pipe.

@@ -28,6 +28,8 @@ using model::Signal;
 
 namespace {
 
+constexpr unsigned most_pictures = 16;
+
 Fd descriptor_for(int signal) {
   sigset_t watched;
   sigemptyset(&watched);
@@ -97,9 +99,18 @@ port::Rest TaskCommands::look(port::Bay bay, port::Names names) {
   const bool certain = !childless && is_alone(task) && kernel_lists_children_;
   if (certain) rest.left = Left::something;
   if (certain && names == port::Names::no) return rest;
-  const std::vector<ProcessStat> its = tree(task);
-  const bool any_left = std::ranges::any_of(its, [&](const ProcessStat& process) { return process.pid != task.pid; });
-  if (any_left) rest.left = Left::something;
+  // Who forks and ends while that is read leaves us a child that is not in the picture: one more is taken then.
+  std::vector<ProcessStat> its;
+  const auto any_left = [&] {
+    return std::ranges::any_of(its, [&](const ProcessStat& process) { return process.pid != task.pid; });
+  };
+  for (unsigned picture = 0; picture < most_pictures && !any_left(); ++picture) {
+    const auto before = listed_children();
+    its = tree(task);
+    if (listed_children() == before) break;
+    rest.left = picture + 1 < most_pictures ? Left::nothing : Left::unsure;
+  }
+  if (any_left()) rest.left = Left::something;
   if (names == port::Names::no) return rest;
   for (const ProcessStat& process : its) rest.who.push_back({process.pid, process.name, describe_process(process)});
   return rest;
@@ -156,25 +167,24 @@ bool TaskCommands::is_childless() const {
 
 // By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
 // as several tasks are there: the last one's.
-bool TaskCommands::is_of(const Kept& task, const ProcessStat& left_to_us) const {
-  return is_alone(task) || left_to_us.group == task.group || carries_mark(left_to_us.pid, task.mark);
+bool TaskCommands::is_of(const Kept& task, const ProcessStat& left) const {
+  return is_alone(task) || left.group == task.group || carries_mark(left.pid, task.mark);
 }
 
 // Below the command, and what was left to us. `others`: all else that is below us.
 std::vector<ProcessStat> TaskCommands::tree(const Kept& task, std::vector<ProcessStat>* others) const {
   std::vector<ProcessStat> its;
-  std::map<pid_t, bool> known;                    // parents come before children
-  const pid_t us = ::getpid();
+  enum class Of { nobody, this_task, another_command };
+  std::map<pid_t, Of> known;                  // parents come before children
   std::vector<pid_t> commands;
   for (const auto& [bay, other] : tasks_) commands.push_back(other.pid);
   for (auto& process : our_descendants(commands)) {
-    bool ours = process.pid == task.pid;
-    if (!ours && process.parent != us) ours = known[process.parent];
-    else if (!ours) {
-      ours = std::ranges::find(commands, process.pid) == commands.end() && is_of(task, process);
-    }
-    known[process.pid] = ours;
-    if (ours) its.push_back(std::move(process));
+    Of whose = known[process.parent];
+    if (process.pid == task.pid) whose = Of::this_task;
+    else if (std::ranges::find(commands, process.pid) != commands.end()) whose = Of::another_command;
+    else if (whose == Of::nobody && is_of(task, process)) whose = Of::this_task;   // whose parent may be about to end
+    known[process.pid] = whose;
+    if (whose == Of::this_task) its.push_back(std::move(process));
     else if (others) others->push_back(std::move(process));
   }
   return its;

@@ -50,7 +50,7 @@ class TaskCommands : public port::Commands {
   void reap();
   bool is_alone(const Kept& task) const;
   bool is_childless() const;
-  bool is_of(const Kept& task, const ProcessStat& left_to_us) const;
+  bool is_of(const Kept& task, const ProcessStat& left) const;
   std::vector<ProcessStat> tree(const Kept& task, std::vector<ProcessStat>* others = nullptr) const;   // what lives of it
 
   const InheritedSignals& inherited_;

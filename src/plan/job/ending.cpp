@@ -45,10 +45,13 @@ Do finish(Life& life) {
   return {};
 }
 
-// The ladder of the rest begins at TERM, or goes on where that of the command was.
+// The ladder of the rest begins at TERM, or goes on where that of the command was: then all of it has heard TERM, and KILL
+// comes when it was to come. So an end takes two patiences, whatever is left.
 Do end_rest(Life& life, const Manner& manner, SteadyTime now) {
   life.phase = Phase::ending;
-  return climb(life, manner, manner.leaves == Leaves::kill ? Rung::kill : std::max(Rung::terminate, life.rung), now);
+  const Do act = climb(life, manner, manner.leaves == Leaves::kill ? Rung::kill : std::max(Rung::terminate, life.rung), now);
+  if (life.rung == Rung::terminate && life.kill_due) life.next = std::max(now, *life.kill_due);
+  return act;
 }
 
 Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
@@ -60,6 +63,7 @@ Do ended(Life& life, const Manner& manner, bool alone, SteadyTime now) {
   life.give_up.reset();
   if (manner.leaves == Leaves::kill) return end_rest(life, manner, now);
   life.phase = Phase::settling;
+  if (life.rung == Rung::terminate) life.kill_due = life.next;
   life.next = now + settling_moment;
   return {.go_on = was_paused, .look = true};    // nobody else would continue what is left
 }
@@ -112,7 +116,7 @@ Do paused(Life& life, const Manner& manner, bool on, SteadyTime now) {
 }
 
 Do slept(Life& life, Millis length) {
-  for (std::optional<SteadyTime>* time : {&life.limit, &life.next, &life.give_up})
+  for (std::optional<SteadyTime>* time : {&life.limit, &life.next, &life.give_up, &life.kill_due})
     if (*time) **time += length;
   return {};
 }

@@ -78,6 +78,7 @@ struct Life {
   bool all_end = false;                          // with it: then a command that KILL does not end is given up, too
   bool survived = false;                         // something of it could not be ended, or not be seen
   std::optional<SteadyTime> limit, next, give_up;   // of its running time, of the next step, with what KILL does not end
+  std::optional<SteadyTime> kill_due;            // for what is left: its command had heard TERM
   Millis left{0};                                // of the limit while paused
   Millis pause{0};                               // until the next look, or KILL
 

@@ -44,19 +44,38 @@ TEST_F(NewEnd, IsAskedAnewByEachOfTwoThatTogetherPutSomebodyOff) {
   EXPECT_EQ(end_of(2), after(5));
 }
 
-TEST_F(NewEnd, IsTakenBackWhereAnotherWasGrantedAtTheSameMoment) {
+// It is never known to others: who decides by it takes what it does not leave.
+TEST_F(NewEnd, IsRefusedWhereAnotherWasGrantedAtTheSameMoment) {
   store.on_amend = [&] { store.held[2].until = after(60); };
   EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
   EXPECT_EQ(end_of(1), after(5));
 }
 
-TEST_F(NewEnd, IsTakenBackWhereSomebodyHasStartedAtTheSameMoment) {
+TEST_F(NewEnd, IsRefusedWhereSomebodyHasStartedAtTheSameMoment) {
   store.held.pop_back();
   store.on_amend = [&] {
     store.on_amend = nullptr;
     store.held.push_back({.id = "newcomer", .keys = {store.slots[3]}, .uid = 4, .until = after(3600)});
   };
   EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+TEST_F(NewEnd, IsLookedAtAgainWhereSomebodyHasComeAtTheSameMoment) {
+  store.on_amend = [&] {
+    store.on_amend = nullptr;
+    model::Waiting newcomer = store.line.front();
+    newcomer.ticket = 8;
+    store.line.push_back(newcomer);
+  };
+  EXPECT_TRUE(extend("first", 60));
+  EXPECT_EQ(end_of(1), after(60));
+}
+
+TEST_F(NewEnd, IsRefusedWhereOthersComeAndGoAllTheTime) {
+  store.on_amend = [&] { ++store.line.front().ticket; };
+  store.line.push_back(store.line.front());
+  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("others come and go all the time"));
   EXPECT_EQ(end_of(1), after(5));
 }
 

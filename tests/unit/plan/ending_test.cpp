@@ -124,6 +124,40 @@ TEST(Ending, WhatIsLeftBehindIsNamedAndGetsTermThenKill) {
   EXPECT_FALSE(play.life.survived);
 }
 
+TEST(Ending, WhatIsLeftOfACommandThatHasHeardTermIsKilledWhenThatWouldHaveBeen) {
+  PlayedEnding play{{3s, 1s}};
+  EXPECT_EQ(play(3s, Passed{}), "INT group");
+  EXPECT_EQ(play(4s, Passed{}), "TERM all");
+  EXPECT_EQ(play(4500ms, Ended{}), "look");
+  EXPECT_EQ(play(4500ms, something), "");
+  EXPECT_EQ(play(4700ms, Passed{}), "look");
+  EXPECT_EQ(play(4700ms, something), "name TERM all") << "for those that were started since";
+  EXPECT_EQ(play.deadline(), 5s) << "an end takes two patiences, whatever is left";
+  EXPECT_EQ(play(5s, Passed{}), "KILL all look");
+}
+
+TEST(Ending, WhatIsLeftOfACommandThatHeardTermLateIsKilledAtOnce) {
+  PlayedEnding play{{3s, 1s}};
+  EXPECT_EQ(play(3s, Passed{}), "INT group");
+  EXPECT_EQ(play(4s, Passed{}), "TERM all");
+  EXPECT_EQ(play(4900ms, Ended{}), "look");
+  EXPECT_EQ(play(4900ms, something), "");
+  EXPECT_EQ(play(5100ms, Passed{}), "look");
+  EXPECT_EQ(play(5100ms, something), "name TERM all");
+  EXPECT_EQ(play(5100ms, Passed{}), "KILL all look");
+}
+
+TEST(Ending, WhatIsLeftOfACommandThatWasStoppedMeanwhileIsKilledThatMuchLater) {
+  PlayedEnding play{{3s, 1s}};
+  EXPECT_EQ(play(3s, Passed{}), "INT group");
+  EXPECT_EQ(play(4s, Passed{}), "TERM all");
+  EXPECT_EQ(play(4100ms, Ended{}), "look");
+  EXPECT_EQ(play(14100ms, Slept{10s}), "");
+  EXPECT_EQ(play(14300ms, Passed{}), "look");
+  EXPECT_EQ(play(14300ms, something), "name TERM all");
+  EXPECT_EQ(play.deadline(), 15s);
+}
+
 TEST(Ending, WhatEndsInTheFirstMomentIsNotNamed) {
   PlayedEnding play = settling(Leaves::end);
   EXPECT_EQ(play(50ms, Stirred{}), "look");
