@@ -2,7 +2,8 @@
 """Keeps the dependency table: which module may include which, and where third-party headers may appear. And no two headers
 define a type of one name in one namespace: no compiler tells, and whichever destructor the linker picks runs for both. And
 nothing is called that glibc 2.28 lacks, and nothing made that the umask could close to its owner. What decides (model, plan,
-app) takes no header of the system. A GPU vendor is a row of one table and a folder; nobody else knows it by name."""
+app) takes no header of the system. A port has six functions at most. A GPU vendor is a row of one table and a folder; nobody
+else knows it by name."""
 import pathlib
 import re
 import sys
@@ -88,8 +89,27 @@ def vendor_folders(root):
     return [path.name for path in sorted((root / "src/host/gpu").iterdir()) if path.is_dir()]
 
 
+# A port is one role: what takes it shows what it uses. Who plays several inherits them.
+MOST_FUNCTIONS = 6
+PORT = re.compile(r"^class (\w+)[^;]*\{")
+
+
+def wide_ports(root):
+    for path in sorted((root / "src/port").glob("*.hpp")):
+        functions = {}
+        for line in path.read_text().splitlines():
+            if match := PORT.match(line):
+                name = match[1]
+            if re.match(r"  virtual (?!~)", line):
+                functions[name] = functions.get(name, 0) + 1
+        for name, count in functions.items():
+            if count > MOST_FUNCTIONS:
+                yield f"{path.relative_to(root)}: {name} has {count} functions, at most {MOST_FUNCTIONS}: it is several ports"
+
+
 def problems(root):
     yield from types_of_one_name(root)
+    yield from wide_ports(root)
     folders = vendor_folders(root)
     table = (root / "src/model/vendors.hpp").read_text()
     rows = set(re.findall(r'\.name = "(\w+)"', table)) | {"file"}  # the last: machine files

@@ -91,27 +91,38 @@ struct ClaimAddress {
   std::string directory;
 };
 
-// Requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when nobody keeps the
-// claim or its keeper does not answer (a stopped one).
-class ClaimControl {
+// The keeper's side of a claim.
+class ClaimKeeping {
  public:
-  virtual ~ClaimControl() = default;
-  virtual std::unique_ptr<ClaimDoor> open(DoorSpec spec) = 0;
+  virtual ~ClaimKeeping() = default;
 
-  virtual ClaimAbout describe(const ClaimAddress& claim) = 0;
-  virtual void release(const ClaimAddress& claim) = 0;                 // returns when the keeper says that it let go
-  virtual std::optional<Ending> ending(const ClaimAddress& claim) = 0;   // what a release waits for; nothing: no command
-  // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
-  virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
-  virtual void extend(const ClaimAddress& claim, WallTime until) = 0;
-  // Copies of the locks, for `run --in`; throws what `check` throws of them. Those of another user's keeper are received and
-  // checked by a child process.
-  virtual std::vector<Fd> descriptors(const ClaimAddress& claim, const CheckLocks& check) = 0;
+  virtual std::unique_ptr<ClaimDoor> open(DoorSpec spec) = 0;
 
   // Starts a process of its own that acquires (so that the kernel names it as the taker) and holds; returns its message once
   // the claim is made and told. `acquire` runs in that process and must give up when its caller has; what it throws is thrown
   // here.
   virtual std::string hold(const HoldSpec& spec, const std::function<ToHold(const HoldCaller& caller)>& acquire) = 0;
 };
+
+// The other side: requests are answered by the keeper only to the same user (and root). They throw Error(unavailable) when
+// nobody keeps the claim or its keeper does not answer (a stopped one).
+class ClaimAsking {
+ public:
+  virtual ~ClaimAsking() = default;
+
+  virtual ClaimAbout describe(const ClaimAddress& claim) = 0;
+  virtual void release(const ClaimAddress& claim) = 0;                 // returns when the keeper says that it let go
+  virtual std::optional<Ending> ending(const ClaimAddress& claim) = 0;   // what a release waits for; nothing: no command
+
+  // How to end what was started inside this claim of this user: "\n  kill 1234  # python train.py" for each process.
+  virtual std::string ways_to_end(const std::string& claim, uid_t owner) = 0;
+  virtual void extend(const ClaimAddress& claim, WallTime until) = 0;
+
+  // Copies of the locks, for `run --in`; throws what `check` throws of them. Those of another user's keeper are received and
+  // checked by a child process.
+  virtual std::vector<Fd> descriptors(const ClaimAddress& claim, const CheckLocks& check) = 0;
+};
+
+class ClaimControl : public ClaimKeeping, public ClaimAsking {};
 
 }  // namespace thole::port

@@ -94,44 +94,73 @@ struct StoreAbout {
 // What became of a new end: recorded; it cannot be; or the moment by which it was decided is over.
 enum class Amended { recorded, cannot, outdated };
 
-class ClaimStore {
+// The line, as those in it and those who hold units see it.
+class ClaimLine {
  public:
-  virtual ~ClaimStore() = default;
+  virtual ~ClaimLine() = default;
+
   virtual std::unique_ptr<Place> enter(Entry entry) = 0;
-  virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
-  // The units of my own living claim of this id, by what nobody but its owner can have said; none where there is none.
-  virtual std::vector<std::string> own_claim(const std::string& id) = 0;
-  // The budget in MiB of my own living claim of this id, where it is a sharer's.
-  virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
-  // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for
-  // another claim within it. Any of those may be closed before what asks has ended.
-  virtual ClaimLocks own_locks(const std::string& id) = 0;
-  virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
-  // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
-  // their locks, or who started it has them, or they are claimed for the shell that started it. `shared`: those that keep
-  // sharers out. Ours here is nothing that it has claimed.
-  virtual std::vector<KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) = 0;
+
+  // Those who say in a file of their own that they stand in line for one of these units, and live, also where their tickets
+  // were written over: their numbers and users.
+  virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) = 0;
+
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
   // start, or will not, costs a claim once in a while and not with every task. Without the mutex.
   virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
+};
+
+// What this process, or its user, holds already.
+class OwnClaims {
+ public:
+  virtual ~OwnClaims() = default;
+
+  // The units of my own living claim of this id, by what nobody but its owner can have said; none where there is none.
+  virtual std::vector<std::string> own_claim(const std::string& id) = 0;
+
+  // The budget in MiB of my own living claim of this id, where it is a sharer's.
+  virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
+
+  // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for
+  // another claim within it. Any of those may be closed before what asks has ended.
+  virtual ClaimLocks own_locks(const std::string& id) = 0;
+  virtual InheritedLocks copy_locks(const std::string& id) = 0;   // nothing at all where no such claim lives
+
+  // Those of these units that are not let go before this process has ended, or has returned to who started it: it has inherited
+  // their locks, or who started it has them, or they are claimed for the shell that started it. `shared`: those that keep
+  // sharers out. Ours here is nothing that it has claimed.
+  virtual std::vector<KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) = 0;
+
   // Throws Error(unavailable) unless the descriptors of this claim, which its keeper (`owner`) has handed out, are the locks of
   // its units, held, and what else a claim of this store has: nothing besides goes on to a job.
   virtual void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) = 0;
-  // Those who say in a file of their own that they stand in line for one of these units, and live, also where their tickets
-  // were written over: their numbers and users.
-  virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) = 0;
+};
+
+// Declared ends of claims that live.
+class ClaimEnds {
+ public:
+  virtual ~ClaimEnds() = default;
+
   // Records a new declared end of my own living claim of this id; or, with `overdue`, that the end has come and this process,
   // for which the claim was made, still runs: holdings() says so while the claim's note is kept. False when it cannot be
   // recorded.
   virtual bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
+
   // All that decides what others are promised, as it is at one moment: who waits for what, who holds what, and until when.
   // Nothing while somebody keeps the claims locked: nothing is in order then.
   virtual std::optional<std::string> moment() = 0;
+
   // Records a new declared end of my own living claim, if nothing of that has changed since the moment: in one step, so that
   // nobody decides by what is there in between.
   virtual Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) = 0;
+};
+
+// The claims of one machine, or of what one claim holds.
+class ClaimStore : public ClaimLine, public OwnClaims, public ClaimEnds {
+ public:
+  virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

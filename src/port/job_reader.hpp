@@ -48,19 +48,26 @@ class OneMoment {
   virtual ~OneMoment() = default;
 };
 
-class JobReader {
+// When to look, and that several looks agree.
+class JobMoments {
  public:
-  virtual ~JobReader() = default;
+  virtual ~JobMoments() = default;
+
   virtual std::unique_ptr<OneMoment> one_moment() = 0;
+  virtual std::unique_ptr<JobWatch> watch(Changes what) = 0;
+};
+
+class JobReader : public JobMoments {
+ public:
   virtual std::vector<model::Job> jobs(const JobQuery& query) = 0;   // in order of id
   virtual model::JobSpec spec(model::JobId job) = 0;   // with the terms' time; throws Error(usage) for no such job
+
   // Tasks that left the plain queued state, in order, from `from` on; `states` empty = any.
   virtual std::vector<model::Task> tasks(model::JobId job, model::TaskIndex from, std::uint64_t limit,
                                          const std::set<model::TaskState>& states = {}) = 0;
   virtual std::optional<model::Task> task(model::JobId job, model::TaskIndex index) = 0;   // also a plain one
   virtual std::vector<std::string> cells(model::JobId job, std::uint64_t item) = 0;   // a row of its items
   virtual bool draining() = 0;
-  virtual std::unique_ptr<JobWatch> watch(Changes what) = 0;
 };
 
 }  // namespace thole::port

@@ -61,26 +61,10 @@ struct NewerFile : Error {
   explicit NewerFile(Error error) : Error(std::move(error)) {}
 };
 
-class JobWork {
+// The file of the queue that this works with.
+class JobFile {
  public:
-  virtual ~JobWork() = default;
-  // Of each request class the first `per_class` jobs that nothing holds back (held_back), and what else is needed to put them
-  // in order (plan::put_in_order, which says who is first): none while draining. By priority, then age.
-  virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
-  virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
-  // Before anything is taken under this boot of the machine: what may have begun under another one, or before the disk was
-  // mounted anew, though the last that is known of it says queued, is running from here on, in no lane
-  // (model::lane_of_another_boot). The same where it cannot be told whether that was another one (lane_of_untold): once it can,
-  // it is queued again or of another boot.
-  virtual void booted(const model::Boots& boots, WallTime now) = 0;
-  // No lane works for another job than these: of others no more has begun than is known to have, also after a loss of power.
-  virtual void go_no_further(std::span<const model::JobId> but) = 0;
-  virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
-  // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
-  // going on changes nothing, so an end may be recorded twice. That what was taken may begin is on the disk when this returns:
-  // after a loss of power it is never queued again, though its end may be unknown.
-  virtual Turn turn(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
-  virtual void rest() = 0;                                      // closes the files; the next call opens them again
+  virtual ~JobFile() = default;
 
   // Somebody may set the queue's file aside or remove it while it is used. Whoever has worked with it then is refused, since
   // job 7 of the file that lies there now is another one.
@@ -88,6 +72,30 @@ class JobWork {
   virtual HashKey secret() = 0;                    // random, this file's alone, and nobody's but its owner's
   virtual bool replaced() = 0;                     // that is no longer the queue's
   virtual bool renew() = 0;                        // from here on with the one that is; false: there is none
+  virtual void rest() = 0;                                      // closes the files; the next call opens them again
+};
+
+class JobWork : public JobFile {
+ public:
+  // Of each request class the first `per_class` jobs that nothing holds back (held_back), and what else is needed to put them
+  // in order (plan::put_in_order, which says who is first): none while draining. By priority, then age.
+  virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
+  virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate
+
+  // Before anything is taken under this boot of the machine: what may have begun under another one, or before the disk was
+  // mounted anew, though the last that is known of it says queued, is running from here on, in no lane
+  // (model::lane_of_another_boot). The same where it cannot be told whether that was another one (lane_of_untold): once it can,
+  // it is queued again or of another boot.
+  virtual void booted(const model::Boots& boots, WallTime now) = 0;
+
+  // No lane works for another job than these: of others no more has begun than is known to have, also after a loss of power.
+  virtual void go_no_further(std::span<const model::JobId> but) = 0;
+  virtual std::vector<model::Task> running() = 0;  // of all jobs; after a crash: what the lanes' records must explain
+
+  // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
+  // going on changes nothing, so an end may be recorded twice. That what was taken may begin is on the disk when this returns:
+  // after a loss of power it is never queued again, though its end may be unknown.
+  virtual Turn turn(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
 };
 
 }  // namespace thole::port

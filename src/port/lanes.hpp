@@ -112,39 +112,16 @@ struct RunnerSight {
   std::set<SeenPlace> seen;
 };
 
-class Lanes {
+// The runner's own seat.
+class RunnerSeats {
  public:
-  virtual ~Lanes() = default;
+  virtual ~RunnerSeats() = default;
 
   // Nothing: another runner lives.
   virtual std::optional<RunnerSeat> sit() = 0;
 
   // Makes those of the seat's files again that somebody has removed. False: another runner has made them his by now.
   virtual bool keep(RunnerSeat& seat) = 0;
-
-  virtual std::vector<LaneView> look() = 0;      // every lane that has files; for the runner only (a look tries locks)
-
-  // Makes a lane's seat with an empty record; nothing when somebody has its lock.
-  virtual std::optional<LaneSeat> take(unsigned number, model::JobId job) = 0;
-
-  virtual LaneView look_at(unsigned number) = 0;   // throws where it cannot be looked at
-
-  // Whether a lane's files are still where the runner, and the next one, look for them.
-  virtual bool stands(const LaneSeat& seat) = 0;
-  virtual bool is_reachable(unsigned number, const Fd& mail) = 0;   // by others than who has its mail open
-
-  // Forks a process that does `work` in a process group of its own, without the runner's seat,
-  // and ends with the status it returns.
-  virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
-
-  // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
-  // mark, and those of which it cannot be told. The last ones get no signal.
-  virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
-  virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;   // false: there are none
-
-  // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
-  // that carry the mark of another run.
-  virtual std::vector<Fd> holders(unsigned number, const RunTrace& run) = 0;
 
   // Tells whoever looks at the queue what its runner sees; does nothing where that stands there already. Throws
   // Error(unavailable) where it cannot be written.
@@ -154,7 +131,46 @@ class Lanes {
   // leave, or sees all that would be seen here, or somebody else is at it.
   virtual bool relieve() = 0;
   virtual bool is_awaited() = 0;                 // somebody does so: who left for nobody would leave the queue without a runner
+};
 
+// The seats of its lanes.
+class LaneSeats {
+ public:
+  virtual ~LaneSeats() = default;
+
+  virtual std::vector<LaneView> look() = 0;      // every lane that has files; for the runner only (a look tries locks)
+
+  // Makes a lane's seat with an empty record; nothing when somebody has its lock.
+  virtual std::optional<LaneSeat> take(unsigned number, model::JobId job) = 0;
+  virtual LaneView look_at(unsigned number) = 0;   // throws where it cannot be looked at
+
+  // Whether a lane's files are still where the runner, and the next one, look for them.
+  virtual bool stands(const LaneSeat& seat) = 0;
+  virtual bool is_reachable(unsigned number, const Fd& mail) = 0;   // by others than who has its mail open
+
+  // Forks a process that does `work` in a process group of its own, without the runner's seat,
+  // and ends with the status it returns.
+  virtual pid_t fork(LaneSeat seat, RunnerSeat& runner, const std::function<int(LaneSeat&)>& work) = 0;
+};
+
+// What lives of runs whose lane is dead.
+class RunTraces {
+ public:
+  virtual ~RunTraces() = default;
+
+  // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
+  // mark, and those of which it cannot be told. The last ones get no signal.
+  virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
+  virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;   // false: there are none
+
+  // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
+  // that carry the mark of another run.
+  virtual std::vector<Fd> holders(unsigned number, const RunTrace& run) = 0;
+};
+
+// All that the runner has of its lanes.
+class Lanes : public RunnerSeats, public LaneSeats, public RunTraces {
+ public:
   // A command for the shell, in the background and nobody's child; what becomes of it is not known.
   virtual void run_aside(const std::string& command, const std::string& directory,
                          const std::vector<std::string>& environment) = 0;

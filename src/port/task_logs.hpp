@@ -19,10 +19,18 @@ struct LogUse {
   std::optional<std::uint64_t> limit_mib;        // the middle of what goes beyond is dropped
 };
 
-class TaskLogs {
+// Logs that grow beyond their limit.
+class LogGrowth {
  public:
-  virtual ~TaskLogs() = default;
+  virtual ~LogGrowth() = default;
 
+  // Logs that grow beyond their limit: look at them (trim) when this descriptor is readable, or at the time trim() gives.
+  virtual int growth() const = 0;
+  virtual std::optional<SteadyTime> trim(SteadyTime now) = 0;
+};
+
+class TaskLogs : public LogGrowth {
+ public:
   // Where the next task of this place will write (TakeWish::Place). An empty name: no log can be had, `problem` says why; its
   // task runs without one rather than not at all.
   struct Spot { std::string name; std::uint64_t offset = 0; std::string problem; };
@@ -39,10 +47,6 @@ class TaskLogs {
 
   // The last bytes that the task has written, for signs in them.
   virtual std::string tail(const LogUse& use, std::size_t bytes) = 0;
-
-  // Logs that grow beyond their limit: look at them (trim) when this descriptor is readable, or at the time trim() gives.
-  virtual int growth() const = 0;
-  virtual std::optional<SteadyTime> trim(SteadyTime now) = 0;
 };
 
 }  // namespace thole::port

@@ -65,10 +65,10 @@ struct Strays {
   bool none() const { return of.empty() && nobodys.empty() && !unknown; }
 };
 
-// While it lives all signals are blocked in the thread that made it, and in threads made since.
-class TaskPool {
+// Places for tasks, and the tasks in them.
+class TaskPlaces {
  public:
-  virtual ~TaskPool() = default;
+  virtual ~TaskPlaces() = default;
 
   // A place for one task at a time. Everything of `spec` is prepared once, but for argv. Tasks get an empty stdin and a process
   // group of their own.
@@ -83,6 +83,13 @@ class TaskPool {
 
   // Throws as Processes::start. Such a task leaves no event.
   virtual void start(std::size_t place) = 0;
+  virtual TaskOutput take_output(std::size_t place) = 0;           // of files; once, after the end
+};
+
+// The process groups of tasks.
+class TaskGroups {
+ public:
+  virtual ~TaskGroups() = default;
 
   virtual void signal(std::size_t place, model::Signal signal) = 0;   // the whole process group
   virtual std::vector<std::string> group(std::size_t place) = 0;   // what lives of it: "pid command", not yet printable
@@ -92,16 +99,12 @@ class TaskPool {
 
   // What lives of the group, the command too, is not waited for any more; no event, nor is it found among strays.
   virtual void give_up(std::size_t place) = 0;
-  virtual TaskOutput take_output(std::size_t place) = 0;           // of files; once, after the end
+};
 
-  virtual void watch(int fd) = 0;                // not a regular file
-  virtual void unwatch(int fd) = 0;
-
-  // Sleeps until something happens or the deadline comes; valid until the next call.
-  virtual std::span<const PoolEvent> wait(std::optional<SteadyTime> deadline) = 0;
-
-  // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
-  virtual void stop_all() = 0;
+// What tasks have left behind outside of their groups.
+class TaskStrays {
+ public:
+  virtual ~TaskStrays() = default;
 
   // What tasks have left behind outside of their groups, and what is below that. wait() wakes at their ends as long as there
   // are any of whomever.
@@ -112,6 +115,19 @@ class TaskPool {
 
   // They are not found among strays any more, nor what is below them.
   virtual void give_up_strays(const Whose& whose) = 0;
+};
+
+// While it lives all signals are blocked in the thread that made it, and in threads made since.
+class TaskPool : public TaskPlaces, public TaskGroups, public TaskStrays {
+ public:
+  virtual void watch(int fd) = 0;                // not a regular file
+  virtual void unwatch(int fd) = 0;
+
+  // Sleeps until something happens or the deadline comes; valid until the next call.
+  virtual std::span<const PoolEvent> wait(std::optional<SteadyTime> deadline) = 0;
+
+  // Stops this process as Ctrl-Z would, and its tasks with it, until it is continued.
+  virtual void stop_all() = 0;
 };
 
 }  // namespace thole::port

@@ -23,9 +23,9 @@ std::map<std::string, model::JobId> owners(port::JobReader& jobs) {
 
 }  // namespace
 
-void settle_code(port::JobReader& jobs, port::QueueDoor& door) {
+void settle_code(port::JobReader& jobs, port::QueueFolder& folder) {
   std::optional<std::map<std::string, model::JobId>> known;
-  door.settle_code([&](const std::string& copy) -> std::optional<model::JobId> {
+  folder.settle_code([&](const std::string& copy) -> std::optional<model::JobId> {
     if (!known) known = owners(jobs);
     const auto found = known->find(copy);
     return found == known->end() ? std::nullopt : std::optional(found->second);

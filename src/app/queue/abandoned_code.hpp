@@ -8,6 +8,6 @@ namespace thole::app {
 
 // Those of jobs that were stored are given to them, the others removed. Called where there is time: before another copy is
 // made, and when the runner leaves.
-void settle_code(port::JobReader& jobs, port::QueueDoor& door);
+void settle_code(port::JobReader& jobs, port::QueueFolder& folder);
 
 }  // namespace thole::app

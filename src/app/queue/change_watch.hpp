@@ -12,7 +12,7 @@ namespace thole::app {
 class ChangeWatch {
  public:
   // Look after making it, or a change in between is missed. Throws Error(unavailable).
-  ChangeWatch(port::JobReader& jobs, port::Changes what) : jobs_(jobs), what_(what) { make(); }
+  ChangeWatch(port::JobMoments& jobs, port::Changes what) : jobs_(jobs), what_(what) { make(); }
 
   int fd() const { return watch_ ? watch_->fd() : -1; }         // readable when something has changed
   bool is_told() const { return watch_ != nullptr; }            // else `patience` is over before the next look
@@ -27,7 +27,7 @@ class ChangeWatch {
  private:
   void make();
 
-  port::JobReader& jobs_;
+  port::JobMoments& jobs_;
   port::Changes what_;
   std::unique_ptr<port::JobWatch> watch_;
 };

@@ -242,7 +242,7 @@ bool is_wished(const Job& job, const JobListWish& wish) {
 
 }  // namespace
 
-std::optional<port::NotedEnd> unwritten_end(port::QueueDoor& door, const model::Task& task, WallTime now) {
+std::optional<port::NotedEnd> unwritten_end(port::LaneDoor& door, const model::Task& task, WallTime now) {
   const std::optional<port::NotedEnd> end = door.noted_end(task);
   return end && now - end->at > written_by ? end : std::nullopt;
 }

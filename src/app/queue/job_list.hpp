@@ -59,7 +59,7 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
                   port::QueueDoor* door = nullptr);
 
 // Of a running task the end that its lane has noted, and could not write for a while: any end is not written for a moment.
-std::optional<port::NotedEnd> unwritten_end(port::QueueDoor& door, const model::Task& task, WallTime now);
+std::optional<port::NotedEnd> unwritten_end(port::LaneDoor& door, const model::Task& task, WallTime now);
 
 // "disk full: /home/anna/queue", or that there is room by now.
 std::string why_unwritten(const std::string& full_disk);

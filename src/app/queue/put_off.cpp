@@ -63,8 +63,8 @@ std::string unstored_in(std::string_view log, WallTime now) {
   return said && now - *said < longer_than_pauses ? std::string(without_time(last)) : "";
 }
 
-void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say) {
-  const std::string log = door.last_said();
+void ask_anew(const port::QueueFolder& folder, WallTime now, const std::function<void(const std::string&)>& say) {
+  const std::string log = folder.last_said();
   if (!put_off_in(log, now).empty() || !runner_kept_in(log).empty()) say(std::string(anew));
 }
 

@@ -33,7 +33,7 @@ std::string unstored_text(model::JobId job, std::string_view why);
 std::string unstored_in(std::string_view log, WallTime now);   // what one has said last; "" where no try is as late as that
 
 // Says that whatever is put off by now is asked for at once: the runner that has said so has gone.
-void ask_anew(const port::QueueDoor& door, WallTime now, const std::function<void(const std::string&)>& say);
+void ask_anew(const port::QueueFolder& folder, WallTime now, const std::function<void(const std::string&)>& say);
 
 // By the lines of a log, each with its time before it; only what is still put off, the last of each job.
 std::vector<PutOff> put_off_in(std::string_view log, WallTime now);
