@@ -74,9 +74,9 @@ void claim_and_release(const std::string& folder, unsigned rounds) {
   print_head("claim + release in one process, 8 GPUs");
   print_row("bare open+flock+close of a FIFO", bare);
   print_row("1 of 8 GPUs", one);
-  print_ratio(one, bare, 15);
+  print_ratio(one, bare, 3);
   print_row("8 of 8 GPUs", eight);
-  print_ratio(eight, bare, 40);
+  print_ratio(eight, bare, 8);
 }
 
 // Shared by the processes of one hand-off measurement.
@@ -127,7 +127,7 @@ void echo(Board& board, int from) {
   ::_exit(0);
 }
 
-void hand_off(const std::string& folder, unsigned waiters, unsigned rounds, double limit_us) {
+void hand_off(const std::string& folder, unsigned waiters, unsigned rounds, double bound) {
   void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   Board& board = *new (memory) Board{};
   Pipe ping = make_pipe();
@@ -149,7 +149,7 @@ void hand_off(const std::string& folder, unsigned waiters, unsigned rounds, doub
   print_head(title.c_str());
   print_row("bare wake-up through a pipe", bare);
   print_row("release -> next owner", ours);
-  print_ratio(ours, bare, limit_us);
+  print_ratio(ours, bare, bound);
   std::printf("  wake-ups per hand-off %.1f\n", wakes);
   ::munmap(memory, sizeof(Board));
 }
@@ -163,11 +163,11 @@ int main(int argc, char** argv) {
   const char* made = ::mkdtemp(name);
   std::string folder = made ? made : ::mkdtemp(on_disk);   // memory, as /run is
   thole::bench::claim_and_release(folder, rounds * 10);
-  const std::pair<unsigned, double> hand_offs[] = {{1, 60}, {64, 80}, {500, 120}};
-  for (auto [waiters, limit_us] : hand_offs) {
+  const std::pair<unsigned, double> hand_offs[] = {{1, 3.5}, {64, 4}, {500, 5}};
+  for (auto [waiters, bound] : hand_offs) {
     bool wanted = argc < 3;
     for (int i = 2; i < argc; ++i) wanted = wanted || std::atoi(argv[i]) == static_cast<int>(waiters);
-    if (wanted) thole::bench::hand_off(folder, waiters, rounds, limit_us);
+    if (wanted) thole::bench::hand_off(folder, waiters, rounds, bound);
   }
   std::filesystem::remove_all(folder);
 }

@@ -62,7 +62,7 @@ void placing(int rounds, model::Shape shape) {
   print_head(fmt::format("place any 8 of 16 GPUs, {}", to_string(shape)).c_str());
   print_row("copying the machine", bare);
   print_row("place", ours);
-  print_ratio(ours, bare, 1500);
+  print_limit(ours, bare, 1500);
 }
 
 void binding(int rounds, const char* mode) {
@@ -87,7 +87,7 @@ void binding(int rounds, const char* mode) {
   print_head(fmt::format("bind 8 ranks on 256 CPUs, {}", mode).c_str());
   print_row("copying the machine", bare);
   print_row("bind", ours);
-  print_ratio(ours, bare, 1000);
+  print_limit(ours, bare, 1000);
 }
 
 }  // namespace

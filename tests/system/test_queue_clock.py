@@ -33,6 +33,14 @@ class ClockedQueue(Queue):
     def set_clock(self, seconds):
         self.shift.write_text(f"{seconds}\n")
 
+    def runner_log(self):
+        """Also whether the runner is the one that has our clock, and watches it."""
+        runner = self.runner()
+        if not runner:
+            return super().runner_log() + "no runner"
+        has_clock = str(BUILD / "fake_clock.so") in open(f"/proc/{runner}/maps").read()
+        return super().runner_log() + f"runner {runner}: our clock {has_clock}, threads {len(os.listdir(f'/proc/{runner}/task'))}"
+
     def job(self, number):
         [job] = json.loads(self.call("--json", "jobs", number).stdout)["jobs"]
         return job
