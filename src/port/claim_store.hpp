@@ -148,8 +148,7 @@ class ClaimEnds {
   // recorded.
   virtual bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
 
-  // All that decides what others are promised, as it is at one moment: who waits for what, who holds what, and until when.
-  // Nothing while somebody keeps the claims locked: nothing is in order then.
+  // Who holds what, and until when, at one moment. Nothing while somebody keeps the claims locked: nothing is in order then.
   virtual std::optional<std::string> moment() = 0;
 
   // Records a new declared end of my own living claim, if nothing of that has changed since the moment: in one step, so that

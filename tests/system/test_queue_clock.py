@@ -39,7 +39,8 @@ class ClockedQueue(Queue):
         if not runner:
             return super().runner_log() + "no runner"
         has_clock = str(BUILD / "fake_clock.so") in open(f"/proc/{runner}/maps").read()
-        return super().runner_log() + f"runner {runner}: our clock {has_clock}, threads {len(os.listdir(f'/proc/{runner}/task'))}"
+        threads = len(os.listdir(f"/proc/{runner}/task"))
+        return super().runner_log() + f"runner {runner}: our clock {has_clock}, threads {threads}"
 
     def job(self, number):
         [job] = json.loads(self.call("--json", "jobs", number).stdout)["jobs"]

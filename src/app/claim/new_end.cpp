@@ -12,7 +12,7 @@
 namespace thole::app {
 namespace {
 
-constexpr unsigned most_looks = 20;
+constexpr unsigned most_looks = 10;              // who holds something can change its end all the time
 
 bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
@@ -117,22 +117,30 @@ std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, con
 struct Moved {
   std::optional<Delayed> puts_off;               // then nothing is recorded
   bool is_recorded = false;
-  bool knows = true;                             // false: others have come and gone all the time, so it is not recorded either
 };
 
-// What is decided by a look is recorded only if nothing has changed since: of two claims that want a later end at the same
-// moment, and of a claim and one that starts then, the second sees the first. While somebody keeps the claims locked there is
-// no such order.
+// For want of order: the new end is known to others before they are looked at again, and is taken back where it puts somebody
+// off. What somebody decides by it in between stands.
+Moved move_without_order(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> before,
+                         std::optional<WallTime> until) {
+  if (!store.amend(claim.id, until)) return {};
+  auto whom = put_off_by(site, claim, look(store, claim), before, until);
+  if (whom) store.amend(claim.id, before);
+  return {std::move(whom), true};
+}
+
+// What is decided by a look is recorded only if nobody holds anything else, or longer, since: of two claims that want a later
+// end at the same moment, and of a claim and one that starts then, the second sees the first.
 Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
-  for (unsigned tries = 0; tries < most_looks; ++tries) {
+  for (unsigned tries = 1;; ++tries) {
     const std::optional<std::string> moment = store.moment();
     const Look seen = look(store, claim);
-    if (auto whom = put_off_by(site, claim, seen, seen.declared_end(claim.id), until)) return {std::move(whom)};
-    if (!moment) return {{}, store.amend(claim.id, until)};
+    const std::optional<WallTime> before = seen.declared_end(claim.id);
+    if (auto whom = put_off_by(site, claim, seen, before, until)) return {std::move(whom)};
+    if (!moment || tries == most_looks) return move_without_order(store, site, claim, before, until);
     const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
     if (amended != port::Amended::outdated) return {{}, amended == port::Amended::recorded};
   }
-  return {{}, false, false};
 }
 
 [[noreturn]] void refuse_to_put_off(const Delayed& whom, const Site& site) {
@@ -165,16 +173,14 @@ bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, s
   }
   const std::optional<WallTime> before = seen.declared_end(claim.id);
   if (before && !is_later(until, before)) return true;
-  return move_end(store, site, claim, until).is_recorded;
+  const Moved moved = move_end(store, site, claim, until);
+  return moved.is_recorded && !moved.puts_off;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   if (claim.passed.empty()) return store.amend(claim.id, until);
   const Moved moved = move_end(store, site, claim, until);
   if (moved.puts_off) refuse_to_put_off(*moved.puts_off, site);
-  if (!moved.knows)
-    throw Error(ErrorCode::unavailable, "others come and go all the time, so nobody can tell whom a later end puts off")
-        .hint("try again");
   return moved.is_recorded;
 }
 

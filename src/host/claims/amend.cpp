@@ -3,7 +3,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cstdint>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -102,28 +102,27 @@ port::Amended FifoStore::amend_as_of(const std::string& moment, const std::strin
   return port::Amended::recorded;
 }
 
-// Under alloc. A holder whose note lies in a file that was not collected is one without a note here: he has come since.
+// Under alloc. Each holder with the end that its note declares, where the kernel says that this is the holder's: nobody else
+// makes a moment pass by what he writes. A holder whose note lies in a file that was not collected is one without a note here.
 std::string FifoStore::moment_by(NoteBook& notes) {
   nodes_->refresh_slots();
-  std::vector<std::string> parts;
-  const auto add = [&](char kind, const auto& record) {
-    parts.push_back(kind + std::string(reinterpret_cast<const char*>(&record), sizeof record));
-  };
-  QueueFile queue(nodes_->queue());
-  queue.read();
-  for (const Ticket& ticket : queue.tickets()) add('t', encode(ticket));
   notes.read(nodes_->slots());
-  for (const Note& note : notes.live()) add('n', encode(note, nodes_->slots(), number_of(nodes_->state())));
+  const KernelLocks locks = kernel_locks(under_alloc);
   WhoFile who(nodes_->who());
   who.read();
   SlotLook look(*nodes_, who);
   std::vector<model::SlotView> slots;
   look.fill(slots, model::SlotSet().set(), /*try_all=*/true);
   who.write();
+  std::string moment;
   for (unsigned slot = 0; slot < slots.size(); ++slot)
-    for (const unsigned place : look.held_places(slot)) parts.push_back(fmt::format("h{}.{}", slot, place));
-  std::ranges::sort(parts);
-  return join(parts, "");
+    for (const unsigned place : look.held_places(slot)) {
+      const Fd node = place == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, place - 1, O_RDONLY);
+      const Note* note = names_holder(notes, slot, place, taker_among(lockers_of(locks.flocks, node.get())));
+      const std::int64_t end = note && note->until ? note->until->time_since_epoch().count() : 0;
+      moment += fmt::format("{}.{} {} {}\n", slot, place, note ? note->id : "", end);
+    }
+  return moment;
 }
 
 }  // namespace thole::host

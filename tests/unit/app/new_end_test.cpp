@@ -61,21 +61,18 @@ TEST_F(NewEnd, IsRefusedWhereSomebodyHasStartedAtTheSameMoment) {
   EXPECT_EQ(end_of(1), after(5));
 }
 
-TEST_F(NewEnd, IsLookedAtAgainWhereSomebodyHasComeAtTheSameMoment) {
-  store.on_amend = [&] {
-    store.on_amend = nullptr;
-    model::Waiting newcomer = store.line.front();
-    newcomer.ticket = 8;
-    store.line.push_back(newcomer);
-  };
+// As one that holds something can: nobody's new end is kept from him so.
+TEST_F(NewEnd, IsHadAlsoWhereAnothersChangesAllTheTime) {
+  int changes = 0;
+  store.on_amend = [&] { store.held[0].until = after(30 + ++changes % 2); };
   EXPECT_TRUE(extend("first", 60));
   EXPECT_EQ(end_of(1), after(60));
 }
 
-TEST_F(NewEnd, IsRefusedWhereOthersComeAndGoAllTheTime) {
-  store.on_amend = [&] { ++store.line.front().ticket; };
-  store.line.push_back(store.line.front());
-  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("others come and go all the time"));
+TEST_F(NewEnd, IsTakenBackWithoutOrderWhereAnotherWasGrantedAtTheSameMoment) {
+  store.is_kept = true;
+  store.on_amend = [&] { store.held[2].until = after(60); };
+  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
   EXPECT_EQ(end_of(1), after(5));
 }
 
