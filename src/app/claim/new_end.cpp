@@ -41,19 +41,26 @@ StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const s
   }
   if (there.with_ticket.size() == claim.passed.size()) return there;
   const std::vector<model::InLine> said = store.said_in_line(claim.keys);
+  const auto shown = [&](const model::InLine& passed) {   // what anybody has written over shows nobody
+    return std::ranges::any_of(waiting, [&](const model::Waiting& one) { return one.vouched && one.ticket == passed.first; });
+  };
   for (const model::InLine& passed : claim.passed)
-    if (std::ranges::count(said, passed) > 0 && std::ranges::count(waiting, passed.first, &model::Waiting::ticket) == 0)
-      there.by_word.push_back(passed);
+    if (std::ranges::count(said, passed) > 0 && !shown(passed)) there.by_word.push_back(passed);
   return there;
+}
+
+// Of this claim: by its units too, for anybody can write another's id into his own note.
+bool is_of(const EndOfClaim& claim, const model::Holding& holding) {
+  return last_part(holding.id) == last_part(claim.id) && std::ranges::count(claim.keys, holding.key) > 0;
 }
 
 // What the line is promised while this claim ends then.
 std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<model::Holding> holdings,
-                                                 const std::vector<model::Waiting>& waiting, const std::string& id,
+                                                 const std::vector<model::Waiting>& waiting, const EndOfClaim& claim,
                                                  std::optional<WallTime> until) {
   const WallTime now = site.clock.wall();
   for (model::Holding& holding : holdings)
-    if (last_part(holding.id) == last_part(id)) holding.until = until;
+    if (is_of(claim, holding)) holding.until = until;
   const model::Snapshot& snapshot = site.observer.snapshot();
   LineAsTold line;
   for (const model::Unit& unit : site.observer.units()) {
@@ -75,8 +82,8 @@ struct Look {
   StillThere there;
   std::vector<model::Holding> holdings;
 
-  std::optional<WallTime> declared_end(const std::string& id) const {
-    const auto one = std::ranges::find(holdings, last_part(id), [](const model::Holding& its) { return last_part(its.id); });
+  std::optional<WallTime> declared_end(const EndOfClaim& claim) const {
+    const auto one = std::ranges::find_if(holdings, [&](const model::Holding& its) { return is_of(claim, its); });
     return one == holdings.end() ? std::nullopt : one->until;
   }
 };
@@ -103,8 +110,8 @@ std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, con
   if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const WallTime now = site.clock.wall();
   const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
-  const auto was = promises_if(site, seen.holdings, seen.waiting, claim.id, after_now(*earlier));
-  const auto is = promises_if(site, seen.holdings, seen.waiting, claim.id, until);
+  const auto was = promises_if(site, seen.holdings, seen.waiting, claim, after_now(*earlier));
+  const auto is = promises_if(site, seen.holdings, seen.waiting, claim, until);
   std::optional<Delayed> found;
   for (std::size_t i = 0; i < seen.waiting.size(); ++i) {
     if (!was[i] || std::ranges::count(there.with_ticket, seen.waiting[i].ticket, &model::InLine::first) == 0) continue;
@@ -135,7 +142,7 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
   for (unsigned tries = 1;; ++tries) {
     const std::optional<std::string> moment = store.moment();
     const Look seen = look(store, claim);
-    const std::optional<WallTime> before = seen.declared_end(claim.id);
+    const std::optional<WallTime> before = seen.declared_end(claim);
     if (auto whom = put_off_by(site, claim, seen, before, until)) return {std::move(whom)};
     if (!moment || tries == most_looks) return move_without_order(store, site, claim, before, until);
     const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
@@ -171,7 +178,7 @@ bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, s
     acquired.ends_by.reset();
     return true;
   }
-  const std::optional<WallTime> before = seen.declared_end(claim.id);
+  const std::optional<WallTime> before = seen.declared_end(claim);
   if (before && !is_later(until, before)) return true;
   const Moved moved = move_end(store, site, claim, until);
   return moved.is_recorded && !moved.puts_off;

@@ -82,6 +82,22 @@ TEST_F(NewEnd, IsFreeOnceNobodyOfThemWaits) {
   EXPECT_TRUE(extend("second", 3600));
 }
 
+// Whoever may write into the shared file has altered his ticket: he says himself that he waits.
+TEST_F(NewEnd, IsRefusedAlsoWhereTheTicketOfWhoWaitsWasAltered) {
+  store.said = {{7, 3}};
+  store.line.front().vouched = false;
+  store.line.front().uid = static_cast<std::uint32_t>(-1);
+  EXPECT_THROW(extend("first", 3600), Error);
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+TEST_F(NewEnd, IsReckonedByTheClaimsOwnUnitsWhateverIdOthersWrite) {
+  store.held[0] = {.id = "second", .keys = {store.slots[0]}, .uid = 1, .until = after(7200)};
+  store.held.push_back({.id = "holder", .keys = {store.slots[1]}, .uid = 1, .until = after(30)});
+  EXPECT_THROW(extend("second", 3600), Error);
+  EXPECT_EQ(end_of(2), after(5));
+}
+
 // Of a claim in another one its store tells the last part of its id only.
 TEST_F(NewEnd, OfAClaimWithinAClaimIsFoundByTheLastPartOfItsId) {
   EXPECT_TRUE(extend("first", 60));
