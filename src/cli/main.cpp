@@ -11,6 +11,7 @@
 
 #include "base/fd.hpp"
 #include "base/standard.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "base/want.hpp"
@@ -63,7 +64,7 @@ bool is_for_eval(const std::vector<std::string_view>& arguments) {
 
 // Of `eval "$(thole claim --shell)"` the shell sees the status of what is printed alone. In this form every shell reads it.
 void give_to_eval(int status) {
-  if (!::isatty(STDOUT_FILENO)) cli::put_bytes(STDOUT_FILENO, fmt::format("/bin/sh -c 'exit {}';\n", status));
+  if (!is_terminal(STDOUT_FILENO)) cli::put_bytes(STDOUT_FILENO, fmt::format("/bin/sh -c 'exit {}';\n", status));
 }
 
 int call(const Invocation& invocation, const wire::Config& config) {

@@ -30,4 +30,9 @@ std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& si
   }
 }
 
+void declare_end(const Site& site, const Acquired& acquired, port::ClaimDoor* door, std::optional<WallTime> until) {
+  acquired.store(site).amend(acquired.claim.id(), until);
+  if (door) door->ends_at(until);
+}
+
 }  // namespace thole::app

@@ -22,4 +22,7 @@ std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& si
                                            const std::function<void(const std::string&)>& caution,
                                            std::function<bool()> is_ending = {});
 
+// The claim's end as others are told it: in its note, and at the door, where there is one.
+void declare_end(const Site& site, const Acquired& acquired, port::ClaimDoor* door, std::optional<WallTime> until);
+
 }  // namespace thole::app

@@ -117,9 +117,7 @@ struct Declared {
   std::optional<WallTime> until;
 
   void tell(std::optional<WallTime> when) const {
-    if (!door) return;
-    acquired.store(ports.site).amend(acquired.claim.id(), when);
-    door->ends_at(when);
+    if (door) declare_end(ports.site, acquired, door, when);
   }
   void stands_still() const { if (until) tell(std::nullopt); }
   void goes_on(Millis after) {

@@ -57,7 +57,7 @@ class Map {
   void start(std::size_t place);
   void begin(MapSeat& seat, std::size_t place);
   std::optional<WallTime> last_end(const MapLane& lane) const;
-  void declare_end(const MapLane& lane, std::optional<WallTime> until) const;
+  void declare(const MapLane& lane, std::optional<WallTime> until) const;   // an end, to others
   bool is_ending(const MapLane& lane) const;
   void put_off(MapSeat& seat, std::size_t place);
   unsigned busy() const {
@@ -303,17 +303,14 @@ void Map::begin(MapSeat& seat, std::size_t place) {
   MapLane& lane = *seat.lane;
   if (wanted_.lane.request.time) {
     timed_ = true;
-    declare_end(lane, last_end(lane));
+    declare(lane, last_end(lane));
   }
   nobodys_.a_task_begins();
   pool_.start(place);
 }
 
-// In the claim's note, and to those who ask at its door.
-void Map::declare_end(const MapLane& lane, std::optional<WallTime> until) const {
-  if (!timed_ || !lane.holds()) return;
-  store_of(lane).amend(lane.gain.acquired.claim.id(), until);
-  if (lane.door) lane.door->ends_at(until);
+void Map::declare(const MapLane& lane, std::optional<WallTime> until) const {
+  if (timed_ && lane.holds()) declare_end(ports_.run.site, lane.gain.acquired, lane.door.get(), until);
 }
 
 // Whether nothing of it can be given a later end any more.
@@ -402,12 +399,12 @@ bool Map::wanted_by_others(MapLane& lane) {
 // The first one ends what runs in order, the next one at once.
 void Map::signalled(int number) {
   if (model::Signal{number} == model::Signal::terminal_stop) {
-    for (const auto& lane : lanes_) declare_end(*lane, std::nullopt);   // while we stand still nobody knows it
+    for (const auto& lane : lanes_) declare(*lane, std::nullopt);   // while we stand still nobody knows it
     const SteadyTime before = now();
     pool_.stop_all();
     const auto length = std::chrono::duration_cast<Millis>(now() - before);
     for (std::size_t place = 0; place < seats_.size(); ++place) tell(place, plan::Slept{length});
-    for (const auto& lane : lanes_) declare_end(*lane, last_end(*lane));
+    for (const auto& lane : lanes_) declare(*lane, last_end(*lane));
     return;
   }
   const bool again = outcome_.interrupted.has_value();

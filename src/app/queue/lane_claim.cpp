@@ -30,8 +30,7 @@ void LaneClaim::ends_at(std::optional<WallTime> until) {
   if (!is_held()) return;
   if (until && told_ && *until >= *told_ && *until - *told_ < not_worth_telling) return;
   if (!until && !told_) return;
-  acquired_.store(site_).amend(acquired_.claim.id(), until);
-  if (door_) door_->ends_at(until);
+  declare_end(site_, acquired_, door_.get(), until);
   told_ = until;
 }
 

@@ -27,7 +27,7 @@ constexpr std::size_t most_of_script = 1 << 20;  // directives stand at the top
 constexpr std::size_t most_of_input = 1 << 30;
 
 std::string read_input(const Context& context, const std::string& path, std::string_view what) {
-  if (path == "-" && ::isatty(STDIN_FILENO))
+  if (path == "-" && is_terminal(STDIN_FILENO))
     context.note(fmt::format("reading {} from the terminal; Ctrl-D ends {}", what, what == "lines" ? "them" : "it"));
   const Fd file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);

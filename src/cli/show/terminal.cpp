@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::cli {
@@ -48,7 +49,7 @@ std::string pad(std::string_view text, std::size_t width, bool right) {
 }
 
 std::optional<winsize> size_of_terminal(int fd) {
-  if (!::isatty(fd)) return std::nullopt;
+  if (!is_terminal(fd)) return std::nullopt;
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0) size = {};
   if (size.ws_col == 0) size.ws_col = 80;

@@ -19,7 +19,7 @@ Watched::Watched(Context& context)
       on_terminal_(context.screen.terminal() && !context.invocation.global.json) {
   if (!on_terminal_) return;
   termios keys{};
-  if (::isatty(STDIN_FILENO) && ::tcgetattr(STDIN_FILENO, &keys) == 0) before_ = keys;
+  if (is_terminal(STDIN_FILENO) && ::tcgetattr(STDIN_FILENO, &keys) == 0) before_ = keys;
   sigset_t stops;
   sigemptyset(&stops);
   for (const int signal : {SIGTSTP, SIGCONT}) sigaddset(&stops, signal);

@@ -9,6 +9,7 @@
 #include "app/claim/holding.hpp"
 #include "base/error.hpp"
 #include "base/shell_kind.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/context.hpp"
 #include "cli/line/request.hpp"
@@ -80,7 +81,7 @@ int claim(Context& context) {
   wanted.process = options.shell ? std::optional<pid_t>(wire::calling_shell()) : options.pid;
   wanted.for_shell = options.shell;
   const ShellKind shell = options.shell ? wire::kind_of_shell(*wanted.process) : ShellKind::posix;
-  if (options.shell && ::isatty(STDOUT_FILENO))
+  if (options.shell && is_terminal(STDOUT_FILENO))
     context.note(std::string("these lines are for the shell: ") +
                  (shell == ShellKind::c ? "eval \"`thole claim --shell`\"" : "eval \"$(thole claim --shell)\""));
   wanted.command = recorded_as(invocation, wanted.process);

@@ -15,6 +15,7 @@
 
 #include "app/map/wishes.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/context.hpp"
@@ -132,7 +133,7 @@ MapInput input_of(const Context& context, MapWords& words) {
     return {std::make_unique<app::ListedItems>(std::move(words.lists)), {}, cells};
   }
   const bool from_stdin = map.file.empty() || map.file == "-";
-  if (from_stdin && ::isatty(STDIN_FILENO)) context.note("reading items from the terminal; Ctrl-D ends them");
+  if (from_stdin && is_terminal(STDIN_FILENO)) context.note("reading items from the terminal; Ctrl-D ends them");
   Fd file(from_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(map.file.c_str(), O_RDONLY | O_CLOEXEC));
   const std::string name = from_stdin ? "stdin" : map.file;
   if (!file) throw Error(ErrorCode::unavailable, "cannot read the items").about(name).because(errno);

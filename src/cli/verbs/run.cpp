@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/printable_lines.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "cli/context.hpp"
 #include "cli/line/binding.hpp"
@@ -88,7 +89,7 @@ void say_of_multiplexers(const Context& context) {
   const std::string name = last_part(words.front());
   const bool tmux = name == "tmux" && (words.size() == 1 || words[1].starts_with("new"));
   const bool screen = name == "screen" && (words.size() == 1 || words[1] == "-S");
-  if ((!tmux && !screen) || !::isatty(STDERR_FILENO)) return;
+  if ((!tmux && !screen) || !is_terminal(STDERR_FILENO)) return;
   context.note(fmt::format("when {0} is detached, this command is over, and what runs in it is ended; to come back to it: "
                            "start {0} first, and thole run in it", name));
 }

@@ -104,13 +104,14 @@ port::Rest TaskCommands::look(port::Bay bay, port::Names names) {
   const auto any_left = [&] {
     return std::ranges::any_of(its, [&](const ProcessStat& process) { return process.pid != task.pid; });
   };
-  for (unsigned picture = 0; picture < most_pictures && !any_left(); ++picture) {
+  bool is_torn = true;
+  for (unsigned picture = 0; picture < most_pictures && is_torn && !any_left(); ++picture) {
     const auto before = listed_children();
     its = tree(task);
-    if (listed_children() == before) break;
-    rest.left = picture + 1 < most_pictures ? Left::nothing : Left::unsure;
+    is_torn = listed_children() != before;
   }
   if (any_left()) rest.left = Left::something;
+  else if (is_torn && !certain) rest.left = Left::unsure;
   if (names == port::Names::no) return rest;
   for (const ProcessStat& process : its) rest.who.push_back({process.pid, process.name, describe_process(process)});
   return rest;
@@ -175,7 +176,7 @@ bool TaskCommands::is_of(const Kept& task, const ProcessStat& left) const {
 std::vector<ProcessStat> TaskCommands::tree(const Kept& task, std::vector<ProcessStat>* others) const {
   std::vector<ProcessStat> its;
   enum class Of { nobody, this_task, another_command };
-  std::map<pid_t, Of> known;                  // parents come before children
+  std::map<pid_t, Of> known;                     // parents come before children
   std::vector<pid_t> commands;
   for (const auto& [bay, other] : tasks_) commands.push_back(other.pid);
   for (auto& process : our_descendants(commands)) {
