@@ -92,7 +92,8 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
 std::optional<Remains> Orphans::look_at(Orphan& orphan) {
   if (!orphan.looked_at) return first_look_at(orphan);
   if (orphan.run.command <= 0) trace(orphan);    // on its way to execve it has noted its number since
-  if (any_ended(orphan.processes)) find_living(orphan);
+  const bool has_neighbour = std::ranges::any_of(orphans_, [&](const Orphan& other) { return share_lane(orphan, other); });
+  if (any_ended(orphan.processes) || (!orphan.of_itself && has_neighbour)) find_living(orphan);
   if (orphan.lock && is_readable(orphan.lock.get())) orphan.lock.reset();
   if (lives(orphan)) {
     look_at_rest(orphan);
@@ -127,12 +128,16 @@ std::optional<model::HowEnded> Orphans::command_end(const Orphan& orphan) const 
   return ports_.children.look_at_command(its_command(orphan), orphan.run.identity).ended;
 }
 
+bool Orphans::command_has_ended(const Orphan& orphan) const {
+  const Remains left = remains(orphan);
+  const auto* unknown = std::get_if<Unknown>(&left);
+  return unknown && (unknown->command || command_end(orphan));
+}
+
 // What a command has left is ended, as its lane would: from TERM on, after a moment for what ends with it.
 void Orphans::look_at_rest(Orphan& orphan) {
   if (orphan.lingers || orphan.rest_is_ended || orphan.next_step) return;
-  const Remains left = remains(orphan);
-  const auto* unknown = std::get_if<Unknown>(&left);
-  if (!unknown || !(unknown->command || command_end(orphan))) return;
+  if (!command_has_ended(orphan)) return;
   ports_.say(fmt::format("job {}.{}: its command has ended; what it has left running is ended", orphan.task.job,
                          orphan.task.index));
   orphan.rest_is_ended = true;
@@ -146,23 +151,47 @@ std::vector<pid_t> Orphans::commands() const {
   return all;
 }
 
-// The lock is the lane's: of several tasks it does not tell which of them has it. One that was seen to live, and is seen no
-// more, has ended where another one explains it.
+// The lock is the lane's: of several tasks it does not tell which of them has it, nor does a process that has it and shows no
+// task. One that was seen to live, or whose command has ended, and of which nothing is seen, has ended where another one
+// explains them. (What was never seen may be on its way to execve.)
 bool Orphans::lives(const Orphan& orphan) const {
-  if (!orphan.processes.empty() || !orphan.lock) return !orphan.processes.empty();
-  return !orphan.seen || std::ranges::none_of(orphans_, [&](const Orphan& other) {
-    return &other != &orphan && other.task.lane == orphan.task.lane && !other.processes.empty();
+  return !orphan.processes.empty() || (orphan.lock && !another_explains(orphan));
+}
+
+bool Orphans::another_explains(const Orphan& orphan) const {
+  return orphan.seen && std::ranges::any_of(orphans_, [&](const Orphan& other) {
+    return share_lane(orphan, other) && other.of_itself;
+  });
+}
+
+// Whether what has its lane's lock and shows no task can only be of it, or of one that has ended: it is ended with the last of
+// them, as by a lane that lives. Of another queue's lane, or of one of another moment, nothing is told by that.
+bool Orphans::is_alone(const Orphan& orphan) const {
+  const model::LaneRecord* record = seen(orphan);
+  if (orphan.is_copy || orphan.of_another_moment || !place_of(orphan.task, record) || record->store != store_) return false;
+  return std::ranges::none_of(orphans_, [&](const Orphan& other) {
+    return share_lane(orphan, other) && (!other.looked_at || other.unseen || other.trouble.is_on() || other.of_itself);
   });
 }
 
 // What lives of a run: its processes, and of those that have the lane's lock whatever may be of it; a lane that has lost its
 // files, too.
 void Orphans::find_living(Orphan& orphan) {
+  const auto number = static_cast<unsigned>(orphan.task.lane);
+  orphan.run.alone_in_lane = is_alone(orphan) ? std::optional(number) : std::nullopt;
   std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
-  for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(orphan.task.lane), orphan.run))
-    processes.push_back(std::move(holder));
+  orphan.of_itself = !processes.empty();
+  orphan.seen = orphan.seen || orphan.of_itself || command_has_ended(orphan);
+  if (!another_explains(orphan))
+    for (Fd& holder : ports_.lanes.holders(number, orphan.run)) processes.push_back(std::move(holder));
   orphan.processes = std::move(processes);
-  orphan.seen = orphan.seen || !orphan.processes.empty();
+}
+
+// False: nothing was there to hear it.
+bool Orphans::signal(Orphan& orphan, Signal signal) {
+  const auto number = static_cast<unsigned>(orphan.task.lane);
+  orphan.run.alone_in_lane = is_alone(orphan) ? std::optional(number) : std::nullopt;
+  return ports_.lanes.signal_bearers(orphan.run, signal);
 }
 
 // Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
@@ -191,7 +220,7 @@ Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place)
 // after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = ports_.clock.steady();
-  ports_.lanes.signal_bearers(orphan.run, paused ? Signal::stop : Signal::go_on);
+  signal(orphan, paused ? Signal::stop : Signal::go_on);
   const model::LanePlace* place = place_of(orphan.task, seen(orphan));
   if (place && paused != (orphan.limit_clock < 0)) {
     const Millis since = since_start(orphan, *place);
@@ -213,16 +242,16 @@ void Orphans::pause(Orphan& orphan, bool paused) {
 // Others may let it go on: the kernel, which sends a CONT where the parent of what stands still ends, in a pid namespace of
 // which we see nothing. To what stands already this is nothing.
 void Orphans::tell_again(Orphan& orphan) {
-  ports_.lanes.signal_bearers(orphan.run, Signal::stop);
+  signal(orphan, Signal::stop);
   orphan.told_at = ports_.clock.steady();
   orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
 }
 
 // A step that could not be made is to be made yet. Its record says so too, for the next runner: it would begin with INT again.
 void Orphans::next_step_against(Orphan& orphan) {
-  const Signal signal = end_steps[std::min(orphan.step, last_step)];
-  if (ports_.lanes.signal_bearers(orphan.run, signal)) orphan.was_told_to_end = true;
-  if (signal != Signal::kill) ports_.lanes.signal_bearers(orphan.run, Signal::go_on);   // a stopped one must run to hear it
+  const Signal step = end_steps[std::min(orphan.step, last_step)];
+  if (signal(orphan, step)) orphan.was_told_to_end = true;
+  if (step != Signal::kill) signal(orphan, Signal::go_on);   // a stopped one must run to hear it
   const SteadyTime now = ports_.clock.steady();
   orphan.step = std::min(orphan.step, last_step) + 1;
   orphan.next_step = now + after_step(orphan.step, orphan.patience);
@@ -351,7 +380,15 @@ std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<mo
   return cancelled;
 }
 
+// What is known of the neighbours in a lane tells what its lock means, so that a first look is followed by another.
 void Orphans::look_after() {
+  const bool any_is_new =
+      std::ranges::any_of(orphans_, [](const Orphan& orphan) { return !orphan.looked_at && !orphan.trouble.is_on(); });
+  look_at_all();
+  if (any_is_new) look_at_all();
+}
+
+void Orphans::look_at_all() {
   std::exception_ptr unstored;
   for (std::size_t i = orphans_.size(); i-- > 0;) {
     Orphan& orphan = orphans_[i];

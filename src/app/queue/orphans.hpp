@@ -62,7 +62,8 @@ class Orphans {
     port::RunTrace run{};
     model::Boot boot = model::Boot::this_one;    // of its record
     bool looked_at = false;                      // what follows is known
-    bool seen = false;                           // something of it that lived
+    bool seen = false;                           // something of it that lived, or the end of its command
+    bool of_itself = false;                      // some of its processes are known as its own
     std::vector<Fd> processes{};
     Fd lock{};                                   // hangs up when nothing has the lane's lock; empty: nothing has it
     std::optional<bool> paused{};                // as we have told it; nothing: it has not been told yet
@@ -85,8 +86,10 @@ class Orphans {
     Trouble trouble{};
   };
 
+  static bool share_lane(const Orphan& one, const Orphan& other) { return &one != &other && one.task.lane == other.task.lane; }
   static pid_t its_command(const Orphan& orphan) { return orphan.is_copy ? 0 : orphan.run.command; }
   static const model::LaneRecord* seen(const Orphan& orphan) { return orphan.record ? orphan.record->get() : nullptr; }
+  void look_at_all();
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
   void trace(Orphan& orphan);
@@ -96,6 +99,9 @@ class Orphans {
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
   bool lives(const Orphan& orphan) const;
+  bool is_alone(const Orphan& orphan) const;
+  bool another_explains(const Orphan& orphan) const;
+  bool signal(Orphan& orphan, model::Signal signal);
   std::optional<Remains> with_status(Orphan& orphan, Remains left);
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
@@ -107,6 +113,7 @@ class Orphans {
   void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
   std::optional<model::HowEnded> command_end(const Orphan& orphan) const;
+  bool command_has_ended(const Orphan& orphan) const;
   void look_at_rest(Orphan& orphan);
   void note(Orphan& orphan);
   void note_again();

@@ -44,7 +44,8 @@ bool is_stopped(pid_t pid, std::string_view name) {
   return process && process->name == name && process->state == 'T';
 }
 
-// Of which its command was reached; nothing of another boot.
+// Of which its command was reached; nothing of another boot. For people: what keeps the lane's lock is named whether or not
+// another task of the lane lives.
 std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Task& task, const std::string& mark) {
   const port::SeenRecord seen = files.see_record(static_cast<unsigned>(task.lane), false);
   if (!seen) return std::nullopt;
@@ -62,6 +63,7 @@ std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Tas
     run.identity = command.identity;
   }
   run.pid_namespace = model::pid_namespace_of(record);
+  if (run.known_by != port::RunTrace::By::nothing) run.alone_in_lane = static_cast<unsigned>(task.lane);
   return run;
 }
 
@@ -263,7 +265,7 @@ std::optional<port::UnseenRun> LocalDoor::unseen(const model::Task& task, const 
   const std::optional<port::RunTrace> run = trace_of(files_, task, mark);
   if (!run || (run->command == 0 && run->known_by != port::RunTrace::By::nothing)) return std::nullopt;
   try {
-    static_cast<void>(living_of(*run, files_.directory()));
+    static_cast<void>(living_of(*run, files_));
     return std::nullopt;
   } catch (const port::Unseen& why) {
     return port::UnseenRun{task.job, task.index, task.runs, run->pid_namespace, why.by, false,
@@ -319,10 +321,12 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::
   if (!run) return {};
   std::vector<std::string> left;
   try {
-    for_each_process_of(*run, files_.directory(), [&](const TaskProcess& one) {
+    for_each_process_of(*run, files_, [&](const TaskProcess& one) {
       const auto seen = read_process(one.pid);
       left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
-                                 one.how == TaskProcess::untold ? ", which may be of it: its environment is closed" : ""));
+                                 one.how == TaskProcess::untold   ? ", which may be of it: its environment is closed"
+                                 : one.how == TaskProcess::keeper ? ", which shows no task and has its lane's lock"
+                                                                  : ""));
       return true;
     });
   } catch (const port::Unseen& unseen) {

@@ -198,13 +198,13 @@ pid_t LocalLanes::fork(port::LaneSeat seat, port::RunnerSeat& runner, const std:
   ::_exit(status);
 }
 
-// Not by their parents, who may be gone, nor by their descriptors, which may be closed.
+// Not by their parents, who may be gone, nor by their descriptors alone, which may be closed.
 std::vector<Fd> LocalLanes::bearers(const port::RunTrace& run) {
-  return living_of(run, files_.directory());
+  return living_of(run, files_);
 }
 
 bool LocalLanes::signal_bearers(const port::RunTrace& run, model::Signal signal) {
-  return signal_processes_of(run, files_.directory(), static_cast<int>(signal));
+  return signal_processes_of(run, files_, static_cast<int>(signal));
 }
 
 // By their descriptors: the name that a file had says so also when it has been removed, or its directory moved. Where the

@@ -14,6 +14,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
@@ -86,6 +87,31 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
+// The lock of the lane in which a task is alone. A lane that has lost its other files has it as well, as has its child on the
+// way to execve(2): neither is what the task has left.
+class LaneLock {
+ public:
+  LaneLock(const port::RunTrace& run, const QueueFiles& files) {
+    if (!run.alone_in_lane) return;
+    life_ = files.watch_life(*run.alone_in_lane);
+    name_ = fmt::format("/{}.life", *run.alone_in_lane);
+  }
+
+  bool is_kept_by(pid_t pid) const {
+    if (!life_) return false;
+    int want = 0;
+    const bool has_it = has_own_fifo_open(pid, name_, &want);
+    if (!has_it) refuse_unlooked(want);
+    if (!has_it || !keeps_lock(pid, life_.get()).value_or(false)) return false;
+    const auto process = read_process(pid);
+    return process && process->name != lane_process_name && shown_word(pid, "THOLE_TASK=") == Word::missing;
+  }
+
+ private:
+  Fd life_;
+  std::string name_;
+};
+
 }  // namespace
 
 bool began_at(const ProcessStat& process, std::uint64_t ticks) {
@@ -144,35 +170,41 @@ model::ProcessIdentity identity_of(pid_t pid) {
   return {known ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
 }
 
-// Of our own processes alone: anybody can write any mark into the environment of his.
-void for_each_process_of(const port::RunTrace& run, const std::string& directory,
+// Of our own processes alone: anybody can write any mark into the environment of his. Who keeps a lane's lock has it from that,
+// whoever he is by now.
+void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
                          const std::function<bool(TaskProcess)>& visit) {
   const std::string word = "THOLE_TASK=" + run.mark;
   refuse_elsewhere(run);
+  const LaneLock lock(run, files);
   pid_t known = 0;
-  if (auto command = command_of(run); command && is_of_this_queue(run, directory, *command)) {
+  if (auto command = command_of(run); command && is_of_this_queue(run, files.directory(), *command)) {
     known = command->pid;
     const bool shows_it = is_of_our_user(known) && shown_word(known, word) == Word::there;
     if (command->how == TaskProcess::untold && shows_it) command->how = TaskProcess::command;
     if (!visit(std::move(*command))) return;
   }
   for (const pid_t pid : pids_to_look_at()) {
-    const auto how = [&] { return is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt; };
+    const auto how = [&] {
+      const auto told = is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt;
+      return !told && lock.is_kept_by(pid) ? std::optional(TaskProcess::keeper) : told;
+    };
     if (pid == known || pid == ::getpid() || !how()) continue;
     Fd end = end_of(pid);
     const auto still = end ? how() : std::nullopt;   // by now the number may be another's
     if (!still) continue;
     TaskProcess process{pid, *still, std::move(end)};
-    if (is_of_this_queue(run, directory, process) && !visit(std::move(process))) return;
+    const bool is_ours = *still == TaskProcess::keeper || is_of_this_queue(run, files.directory(), process);
+    if (is_ours && !visit(std::move(process))) return;
   }
 }
 
 // Of whom nothing is told, in a user namespace, that one may be whatever lives of it.
-std::vector<Fd> living_of(const port::RunTrace& run, const std::string& directory) {
+std::vector<Fd> living_of(const port::RunTrace& run, const QueueFiles& files) {
   std::vector<Fd> ends;
   bool known = false;
   const bool all_are_told = in_first_user_namespace();
-  for_each_process_of(run, directory, [&](TaskProcess process) {
+  for_each_process_of(run, files, [&](TaskProcess process) {
     known = known || process.how != TaskProcess::untold;
     if (ends.size() < most_ends) ends.push_back(std::move(process.end));
     return ends.size() < most_ends || (!known && !all_are_told);
@@ -181,7 +213,7 @@ std::vector<Fd> living_of(const port::RunTrace& run, const std::string& director
   return ends;
 }
 
-bool signal_processes_of(const port::RunTrace& run, const std::string& directory, int signal) {
+bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int signal) {
   std::set<pid_t> told;
   bool reached = false, refused = false, untold = false;
   const auto note = [&](bool sent) {
@@ -193,7 +225,7 @@ bool signal_processes_of(const port::RunTrace& run, const std::string& directory
   pid_t group = 0;
   for (unsigned look = 0; anew && look < looks_for_processes; ++look) {
     anew = false;
-    for_each_process_of(run, directory, [&](const TaskProcess& process) {
+    for_each_process_of(run, files, [&](const TaskProcess& process) {
       untold = untold || process.how == TaskProcess::untold;
       if (process.how == TaskProcess::untold || !told.insert(process.pid).second) return true;
       anew = true;

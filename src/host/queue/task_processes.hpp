@@ -1,7 +1,9 @@
 // What lives of a task whose lane is dead.
 //
 // How a process is known as the task's. Its environment says so (THOLE_TASK), and the command is known by what its lane has
-// noted of it: the pid, which counts only for the process that had it then. The kernel may close the environment of a process
+// noted of it: the pid, which counts only for the process that had it then. What has cleared its environment shows nothing: it
+// is known by the lock of the lane, which it has from that (a descriptor with its flock; to have the FIFO open is not enough),
+// where no other task of the lane lives. The kernel may close the environment of a process
 // to its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the
 // command, and is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With
 // hidepid=2 proc does not even show it; the command alone is known then.
@@ -16,6 +18,7 @@
 
 #include "base/fd.hpp"
 #include "host/process/tree.hpp"
+#include "host/queue/queue_files.hpp"
 #include "model/lane_record.hpp"
 #include "port/lanes.hpp"
 
@@ -37,25 +40,25 @@ bool began_at(const ProcessStat& process, std::uint64_t ticks);
 model::ProcessIdentity identity_of(pid_t pid);
 
 struct TaskProcess {
-  enum Belongs { command, marked, untold };
+  enum Belongs { command, marked, keeper, untold };   // keeper: of the lock of the lane in which it is alone
   pid_t pid = 0;
   Belongs how = untold;
   Fd end;                                        // readable when it has ended
 };
 
 // Visits one after another, the command first, until `visit` says false. A task may have more processes than we may have
-// descriptors: whoever keeps any keeps a few. `directory`: of the queue. Throws port::Unseen also where what lives is that of
+// descriptors: whoever keeps any keeps a few. Throws port::Unseen also where what lives is that of
 // the queue of which this one is a copy (copied_queue.hpp).
-void for_each_process_of(const port::RunTrace& run, const std::string& directory,
+void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
                          const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
 // What lives of it, as descriptors that become readable when they end, of many a few. Throws port::Unseen where that cannot be
 // told from here.
-std::vector<Fd> living_of(const port::RunTrace& run, const std::string& directory);
+std::vector<Fd> living_of(const port::RunTrace& run, const QueueFiles& files);
 
-// To the command, with its process group, and to those with the mark. What forks meanwhile is looked for again. False: there
-// are none. Throws port::Unseen where none of them may be signalled from here.
-bool signal_processes_of(const port::RunTrace& run, const std::string& directory, int signal);
+// To the command, with its process group, and to all others of it that are told. What forks meanwhile is looked for again.
+// False: there are none. Throws port::Unseen where none of them may be signalled from here.
+bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int signal);
 
 }  // namespace thole::host

@@ -328,6 +328,46 @@ TEST_F(OrphansTest, OneThatHasEndedDoesNotWaitForItsNeighbourNorIsItCalledEndedA
   EXPECT_TRUE(orphans->empty());
 }
 
+// What has cleared its environment has the lock, and shows no task.
+TEST_F(OrphansTest, WhatShowsNoTaskIsOfTheLastOneOfItsLane) {
+  const Fd lock(::eventfd(0, EFD_CLOEXEC));
+  lanes.on_look = [&] { return Fd(::fcntl(lock.get(), F_DUPFD_CLOEXEC, 3)); };
+  const std::vector<model::Task> tasks = left_running(job(2), model::TaskPhase::reached);
+  lanes.keepers.push_back(Fd(::eventfd(0, EFD_CLOEXEC)));
+  for (const model::Task& task : tasks) lanes.begin(task);
+  alter(tasks[0].job, port::Verb::cancel);
+  for (const model::Task& task : tasks) orphans->take_up(task, {left()});
+  orphans->look_after();
+  EXPECT_EQ(std::ranges::count(lanes.signals, SIGINT), 2);
+  EXPECT_EQ(lanes.signals_to_keepers, 0u) << "of which of the two nobody knows";
+  lanes.end(tasks[0]);
+  orphans->look_after();
+  EXPECT_FALSE(orphans->contains(tasks[0])) << "the other one explains the lock, and what has it";
+  lanes.end(tasks[1]);
+  orphans->look_after();
+  EXPECT_TRUE(orphans->contains(tasks[1]));
+  clock.now += store->spec(tasks[1].job).patience;
+  orphans->look_after();
+  EXPECT_GT(lanes.signals_to_keepers, 0u);
+}
+
+// A lane of another moment, or of another file of the queue, may have had other tasks.
+TEST_F(OrphansTest, WhatShowsNoTaskIsLeftAloneWhereTheRecordIsNotOfNow) {
+  for (const bool of_another_moment : {true, false}) {
+    const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+    lanes.begin(task);
+    orphans.emplace(ports).of_queue(store->secret(), of_another_moment ? 0 : 7);
+    orphans->take_up(task, {left(), false, of_another_moment});
+    alter(task.job, port::Verb::cancel);
+    orphans->look_after();
+    EXPECT_THAT(lanes.signals, testing::Contains(SIGINT));
+    EXPECT_FALSE(lanes.looked_for.alone_in_lane) << of_another_moment;
+    lanes.signals.clear();
+    lanes.end(task);
+    orphans->look_after();
+  }
+}
+
 TEST_F(OrphansTest, WhatIsGoneWhenItsTimeIsOverWasNotEndedForThat) {
   Fd lock(::eventfd(0, EFD_CLOEXEC));
   lanes.on_look = [&] { return Fd(::fcntl(lock.get(), F_DUPFD_CLOEXEC, 3)); };

@@ -27,6 +27,8 @@ struct ToldOfLanes : port::Lanes {
   model::LaneRecord* record = nullptr;
   int record_file = -1;                          // where it is written; -1: the memory itself
   std::vector<int> signals;
+  std::vector<Fd> keepers;                       // of the lane's lock, which show no task
+  std::size_t signals_to_keepers = 0;
   port::RunTrace looked_for{};                   // by the last look
   bool cannot_be_signalled = false;
   std::optional<port::RunnerSight> told_sight;
@@ -60,11 +62,14 @@ struct ToldOfLanes : port::Lanes {
     if (unseen) throw port::Unseen(Error(ErrorCode::unavailable, "it is elsewhere"));
     for (const auto& [mark, end] : living_)
       if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
+    if (run.alone_in_lane)
+      for (const Fd& keeper : keepers) ends.emplace_back(::fcntl(keeper.get(), F_DUPFD_CLOEXEC, 3));
     return ends;
   }
   bool signal_bearers(const port::RunTrace& run, model::Signal signal) override {
     if (cannot_be_signalled) throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(EMFILE);
     signals.push_back(static_cast<int>(signal));
+    if (run.alone_in_lane) signals_to_keepers += keepers.size();
     return !bearers(run).empty();
   }
   std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }

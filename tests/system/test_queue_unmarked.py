@@ -1,0 +1,94 @@
+"""What a task leaves behind with a cleared environment, in a session of its own, shows nothing of it once its lane is dead: the
+lane's lock, which it has from that, tells whose it is. It is ended, paused and named like all else of the task; in a lane of
+several tasks when the last of them ends."""
+import os
+import signal
+
+import pytest
+
+from queue_inside import queue  # noqa: F401 (queue: a fixture)
+from run_tools import eventually, gone, state_of, text_of
+
+LEAVES = "env -i setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600' & while [ ! -e {0} ]; do sleep 0.02; done; "
+
+
+def lane_dies(queue):
+    lane = queue.working_lane()
+    queue.kill([lane])
+    eventually(lambda: not queue.lanes(), "the lane has ended")
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["lane killed", "lane and runner killed"])
+@pytest.mark.parametrize("how", ["cancel", "time limit", "the command ends"])
+def test_it_is_ended_with_its_task(queue, tmp_path, how, both):
+    limit = ["--time", "4s"] if how == "time limit" else []
+    job = queue.submit("-g", "1", "--patience", "1s", *limit, "--", "sh", "-c",
+                       LEAVES.format("left") + "echo $$ > main.new; mv main.new main; exec sleep 600")
+    main, left = (int(text_of(tmp_path / name)) for name in ("main", "left"))
+    if both:
+        queue.kill([queue.runner()])
+    lane_dies(queue)
+    why = " ".join(queue.call("why", "job", job).stdout.split())
+    assert f"process {left} sleep 600, which shows no task and has its lane's lock" in why
+    if how == "cancel":
+        queue.call("cancel", job)
+    elif how == "the command ends":
+        queue.kill([main])
+        if both:                                 # nobody will know how: what is left of it may go on
+            eventually(lambda: gone(main), "it has ended")
+            assert queue.states(job) == {"running": 1} and not gone(left)
+            queue.call("cancel", job)
+    queue.until_ended(job)
+    assert gone(main) and gone(left)
+
+
+def test_it_is_paused_and_goes_on_with_its_task(queue, tmp_path):
+    job = queue.submit("-g", "1", "--", "sh", "-c", LEAVES.format("left") + "exec sleep 600")
+    left = int(text_of(tmp_path / "left"))
+    lane_dies(queue)
+    queue.call("pause", job)
+    eventually(lambda: state_of(left) == "T", "it stands")
+    queue.call("continue", job)
+    eventually(lambda: state_of(left) == "S", "it goes on")
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert gone(left)
+
+
+def test_beside_others_it_ends_with_the_last_of_them(queue, tmp_path):
+    """It keeps no task running that has ended."""
+    for go in ("go0", "go1"):
+        os.mkfifo(tmp_path / go)
+    job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
+                       LEAVES.format("left$THOLE_TASK_INDEX").replace("'", '"').replace("$$", "\\$\\$")
+                       + "echo > up$THOLE_TASK_INDEX; cat go$THOLE_TASK_INDEX")
+    left = [int(text_of(tmp_path / f"left{task}")) for task in (0, 1)]
+    eventually(lambda: all((tmp_path / f"up{task}").exists() for task in (0, 1)), "both run")
+    lane_dies(queue)
+    with open(tmp_path / "go0", "w"):
+        pass
+    eventually(lambda: queue.states(job) == {"running": 1, "done": 1}, "the first has ended")
+    assert not any(map(gone, left))
+    with open(tmp_path / "go1", "w"):
+        pass
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 2} and all(map(gone, left))
+
+
+def test_who_only_has_the_file_open_is_left_alone(queue, tmp_path):
+    """A person who looks at the queue's files, say: the lock is none of his."""
+    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", LEAVES.format("left") + "exec sleep 600")
+    left = int(text_of(tmp_path / "left"))
+    life, = (queue.directory / "lanes").glob("*.life")
+    looks = os.open(life, os.O_RDWR)
+    reader = os.spawnve(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"], {})
+    os.close(looks)
+    try:
+        lane_dies(queue)
+        queue.call("cancel", job)
+        eventually(lambda: gone(left), "what has the lock is ended")
+        assert state_of(reader) == "S"
+    finally:
+        os.kill(reader, signal.SIGKILL)
+        os.waitpid(reader, 0)
+    queue.until_ended(job)
