@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,25 @@ struct Holding {
   bool overdue = false;                     // let go at its end but its process still runs
   std::string command;                      // as recorded; not yet made printable
 };
+
+// Who holds what, and until when, at one moment.
+struct Held {
+  unsigned slot = 0, place = 0;                // the latter: of a sharer; 0: exclusively
+  std::string id;                              // "" where the kernel tells nobody's note
+  std::optional<WallTime> until;
+  bool operator==(const Held&) const = default;
+};
+using Moment = std::vector<Held>;
+
+// Has anybody taken something since, or declared a later end? Who ends earlier, or has gone, keeps nobody waiting.
+inline bool holds_longer(const Moment& now, const Moment& then) {
+  return std::ranges::any_of(now, [&](const Held& one) {
+    return std::ranges::none_of(then, [&](const Held& before) {
+      const bool no_later = one.until == before.until || (one.until && (!before.until || *one.until <= *before.until));
+      return one.slot == before.slot && one.place == before.place && one.id == before.id && no_later;
+    });
+  });
+}
 
 // One waiting request.
 struct Waiting {

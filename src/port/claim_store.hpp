@@ -148,12 +148,12 @@ class ClaimEnds {
   // recorded.
   virtual bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue = std::nullopt) = 0;
 
-  // Who holds what, and until when, at one moment. Nothing while somebody keeps the claims locked: nothing is in order then.
-  virtual std::optional<std::string> moment() = 0;
+  // Nothing while somebody keeps the claims locked: nothing is in order then.
+  virtual std::optional<model::Moment> moment() = 0;
 
-  // Records a new declared end of my own living claim, if nothing of that has changed since the moment: in one step, so that
-  // nobody decides by what is there in between.
-  virtual Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) = 0;
+  // Records a new declared end of my own living claim, if nobody holds anything else, or longer, since the moment: in one step,
+  // so that nobody decides by what is there in between.
+  virtual Amended amend_as_of(const model::Moment& moment, const std::string& id, std::optional<WallTime> until) = 0;
 };
 
 // The claims of one machine, or of what one claim holds.

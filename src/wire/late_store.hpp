@@ -32,8 +32,8 @@ class LateStore : public port::ClaimStore {
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
     return open_().amend(id, until, overdue);
   }
-  std::optional<std::string> moment() override { return open_().moment(); }
-  port::Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) override {
+  std::optional<model::Moment> moment() override { return open_().moment(); }
+  port::Amended amend_as_of(const model::Moment& moment, const std::string& id, std::optional<WallTime> until) override {
     return open_().amend_as_of(moment, id, until);
   }
   port::StoreAbout about() const override { return open_().about(); }

@@ -118,20 +118,24 @@ class FakeStore final : public port::ClaimStore {
   void check(const std::string&, const std::vector<std::string>&, std::span<const Fd>, uid_t) override {}
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t>) override {
     if (on_amend) on_amend();
+    amended = until;
     for (Held& claim : held)
       if (claim.id == id) claim.until = until;
     return true;
   }
+  std::optional<WallTime> amended;               // the last end that was recorded without a question
   bool is_kept = false;                         // the claims, by somebody: nothing is in order
-  std::optional<std::string> moment() override {
+  std::optional<model::Moment> moment() override {
     if (is_kept) return std::nullopt;
-    std::string all;
-    for (const Held& claim : held) all += fmt::format("{} {} {}\n", claim.id, join(claim.keys, ","), until_of(claim));
+    model::Moment all;
+    for (const Held& claim : held)
+      for (const std::string& key : claim.keys)
+        all.push_back({static_cast<unsigned>(std::ranges::find(slots, key) - slots.begin()), 0, claim.id, claim.until});
     return all;
   }
-  port::Amended amend_as_of(const std::string& was, const std::string& id, std::optional<WallTime> until) override {
+  port::Amended amend_as_of(const model::Moment& was, const std::string& id, std::optional<WallTime> until) override {
     if (on_amend) on_amend();
-    if (moment() != was) return port::Amended::outdated;
+    if (const auto now = moment(); !now || model::holds_longer(*now, was)) return port::Amended::outdated;
     for (Held& claim : held)
       if (claim.id == id) claim.until = until;
     return port::Amended::recorded;
@@ -146,8 +150,6 @@ class FakeStore final : public port::ClaimStore {
   }
 
  private:
-  static std::int64_t until_of(const Held& claim) { return claim.until ? claim.until->time_since_epoch().count() : 0; }
-
   class FakePlace final : public port::Place {
    public:
     FakePlace(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}

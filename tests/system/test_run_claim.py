@@ -247,6 +247,25 @@ def test_extend_is_refused_when_the_command_is_being_ended(tmp_path):
         job.kill(signal.SIGKILL)
 
 
+def test_an_end_that_was_asked_of_one_that_stood_still_is_not_found_later(tmp_path):
+    """Who asked was told that nobody answers; by now that end may be long past, and the command would be ended at once."""
+    thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
+    with Started([*thole, "run", "-q", "--time", "1h", "sh", "-c", "echo up; read line; exit 5"]) as job:
+        assert job.line() == "up"
+        def until():
+            return json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"][0]["until"]
+        before = until()
+        [claim] = json.loads(subprocess.check_output([*thole, "status", "--json"]))["claims"]
+        job.kill(signal.SIGSTOP)
+        asked = subprocess.run([*thole, "extend", claim["id"], "1s"], capture_output=True)
+        assert asked.returncode == 69 and b"does not answer" in asked.stderr, asked
+        job.kill(signal.SIGCONT)
+        assert subprocess.run([*thole, "extend", claim["id"], "2h"], capture_output=True).returncode == 0, "it answers again"
+        assert until() > before
+        job.write("end\n")
+        assert job.wait() == 5
+
+
 def test_the_time_limit_ends_the_lingering(program):
     with Started(with_options(program, "--linger", "--time", "1s") + python(LINGERER)) as job:
         rest = int(job.line())

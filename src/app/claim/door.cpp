@@ -11,7 +11,8 @@ namespace thole::app {
 std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& site, const Acquired& acquired,
                                            std::optional<WallTime> until,
                                            const std::function<void(const std::string&)>& caution,
-                                           std::function<bool()> is_ending) {
+                                           std::function<bool()> is_ending,
+                                           std::function<bool(std::optional<WallTime>)> amend) {
   if (!acquired.claim.is_held()) return nullptr;
   port::DoorSpec spec;
   spec.about = {acquired.claim.id(), 0, false, until};
@@ -19,9 +20,11 @@ std::unique_ptr<port::ClaimDoor> open_door(const DoorMaker& make, const Site& si
   port::ClaimStore& store = acquired.store(site);
   spec.lives = [&store](const std::string& id) { return !store.own_claim(id).empty(); };
   spec.is_ending = std::move(is_ending);
-  spec.amend = [&store, &site, claim = end_of_claim(acquired)](std::optional<WallTime> end) {
-    return amend_end(store, site, claim, end);
-  };
+  spec.amend = std::move(amend);
+  if (!spec.amend)
+    spec.amend = [&store, &site, claim = end_of_claim(acquired)](std::optional<WallTime> end) {
+      return amend_end(store, site, claim, end);
+    };
   try {
     return make(std::move(spec));
   } catch (const Error& error) {

@@ -12,7 +12,8 @@
 namespace thole::app {
 namespace {
 
-constexpr unsigned most_looks = 10;              // who holds something can change its end all the time
+constexpr unsigned most_looks = 20;              // who holds something can change its end all the time
+constexpr Seconds longest_look{2};
 
 bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
@@ -27,25 +28,26 @@ struct Delayed {
 struct StillThere {
   std::vector<model::InLine> with_ticket;
   std::vector<model::InLine> by_word;            // the ticket was written over, and he says himself that he waits
+  std::vector<model::InLine> stopped;            // others go before them until they go on
   bool nobody() const { return with_ticket.empty() && by_word.empty(); }
+  bool all_gone() const { return nobody() && stopped.empty(); }
 };
 
 StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const std::vector<model::Waiting>& waiting) {
   StillThere there;
+  std::vector<model::InLine> unseen;
   for (const model::InLine& passed : claim.passed) {
-    const bool has_ticket = std::ranges::any_of(waiting, [&](const model::Waiting& one) {
-      return one.vouched && !one.stopped && passed.first == one.ticket &&
+    const auto ticket = std::ranges::find_if(waiting, [&](const model::Waiting& one) {   // anybody can write another's number
+      return one.vouched && passed.first == one.ticket &&
              (passed.second == one.uid || one.uid == static_cast<std::uint32_t>(-1));
     });
-    if (has_ticket) there.with_ticket.push_back(passed);
+    if (ticket == waiting.end()) unseen.push_back(passed);
+    else (ticket->stopped ? there.stopped : there.with_ticket).push_back(passed);
   }
-  if (there.with_ticket.size() == claim.passed.size()) return there;
+  if (unseen.empty()) return there;
   const std::vector<model::InLine> said = store.said_in_line(claim.keys);
-  const auto shown = [&](const model::InLine& passed) {   // what anybody has written over shows nobody
-    return std::ranges::any_of(waiting, [&](const model::Waiting& one) { return one.vouched && one.ticket == passed.first; });
-  };
-  for (const model::InLine& passed : claim.passed)
-    if (std::ranges::count(said, passed) > 0 && !shown(passed)) there.by_word.push_back(passed);
+  for (const model::InLine& passed : unseen)
+    if (std::ranges::count(said, passed) > 0) there.by_word.push_back(passed);
   return there;
 }
 
@@ -54,10 +56,14 @@ bool is_of(const EndOfClaim& claim, const model::Holding& holding) {
   return last_part(holding.id) == last_part(claim.id) && std::ranges::count(claim.keys, holding.key) > 0;
 }
 
-// What the line is promised while this claim ends then.
-std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<model::Holding> holdings,
-                                                 const std::vector<model::Waiting>& waiting, const EndOfClaim& claim,
-                                                 std::optional<WallTime> until) {
+bool wants_any_of(const model::Waiting& waiter, const EndOfClaim& claim) {
+  return std::ranges::any_of(claim.keys, [&](const std::string& key) { return std::ranges::count(waiter.eligible, key) > 0; });
+}
+
+// What the line can count on while this claim ends then.
+std::vector<plan::Outlook> outlooks_if(const Site& site, std::vector<model::Holding> holdings,
+                                       const std::vector<model::Waiting>& waiting, const EndOfClaim& claim,
+                                       std::optional<WallTime> until) {
   const WallTime now = site.clock.wall();
   for (model::Holding& holding : holdings)
     if (is_of(claim, holding)) holding.until = until;
@@ -73,7 +79,7 @@ std::vector<std::optional<WallTime>> promises_if(const Site& site, std::vector<m
     line.add(unit.key, own, state, now);
   }
   for (const model::Waiting& one : waiting) line.add(one);
-  return plan::promises(line.view, line.states, now);
+  return plan::outlooks(line.view, line.states, now);
 }
 
 // The line and the claims at one moment.
@@ -110,43 +116,45 @@ std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, con
   if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const WallTime now = site.clock.wall();
   const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
-  const auto was = promises_if(site, seen.holdings, seen.waiting, claim, after_now(*earlier));
-  const auto is = promises_if(site, seen.holdings, seen.waiting, claim, until);
+  const auto was = outlooks_if(site, seen.holdings, seen.waiting, claim, after_now(*earlier));
+  const auto is = outlooks_if(site, seen.holdings, seen.waiting, claim, until);
   std::optional<Delayed> found;
   for (std::size_t i = 0; i < seen.waiting.size(); ++i) {
-    if (!was[i] || std::ranges::count(there.with_ticket, seen.waiting[i].ticket, &model::InLine::first) == 0) continue;
-    if ((!is[i] || *is[i] > std::max(*was[i], now)) && (!found || *was[i] < *found->ends_by))
-      found = Delayed{seen.waiting[i].uid, after_now(*was[i])};
+    const model::Waiting& waiter = seen.waiting[i];
+    if (std::ranges::count(there.with_ticket, waiter.ticket, &model::InLine::first) == 0) continue;
+    std::optional<WallTime> ends_by;             // where this end keeps him waiting longer
+    if (was[i].start) {
+      if (!is[i].start || *is[i].start > std::max(*was[i].start, now)) ends_by = *was[i].start;
+    } else if (was[i].held_up_until && wants_any_of(waiter, claim)) {   // as it is for whoever would begin now
+      const WallTime latest = std::max(*was[i].held_up_until, *earlier);
+      if (!until || *until > latest) ends_by = latest;
+    }
+    if (ends_by && (!found || *ends_by < *found->ends_by)) found = Delayed{waiter.uid, after_now(*ends_by)};
   }
   return found;
 }
 
 struct Moved {
-  std::optional<Delayed> puts_off;               // then nothing is recorded
+  std::optional<Delayed> puts_off{};             // then nothing is recorded
   bool is_recorded = false;
+  bool in_no_order = false;                      // nor then
 };
 
-// For want of order: the new end is known to others before they are looked at again, and is taken back where it puts somebody
-// off. What somebody decides by it in between stands.
-Moved move_without_order(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> before,
-                         std::optional<WallTime> until) {
-  if (!store.amend(claim.id, until)) return {};
-  auto whom = put_off_by(site, claim, look(store, claim), before, until);
-  if (whom) store.amend(claim.id, before);
-  return {std::move(whom), true};
-}
-
 // What is decided by a look is recorded only if nobody holds anything else, or longer, since: of two claims that want a later
-// end at the same moment, and of a claim and one that starts then, the second sees the first.
+// end at the same moment, and of a claim and one that starts then, the second sees the first. Where nobody can be sure of that
+// it stays as it is: of those who then wrote theirs at once each would count on the others' as they were.
 Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
+  const SteadyTime give_up = site.clock.steady() + longest_look;
   for (unsigned tries = 1;; ++tries) {
-    const std::optional<std::string> moment = store.moment();
+    const std::optional<model::Moment> moment = store.moment();
     const Look seen = look(store, claim);
-    const std::optional<WallTime> before = seen.declared_end(claim);
-    if (auto whom = put_off_by(site, claim, seen, before, until)) return {std::move(whom)};
-    if (!moment || tries == most_looks) return move_without_order(store, site, claim, before, until);
-    const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
-    if (amended != port::Amended::outdated) return {{}, amended == port::Amended::recorded};
+    if (seen.there.nobody()) return {.is_recorded = store.amend(claim.id, until)};
+    if (auto whom = put_off_by(site, claim, seen, seen.declared_end(claim), until)) return {.puts_off = std::move(whom)};
+    if (moment) {
+      const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
+      if (amended != port::Amended::outdated) return {.is_recorded = amended == port::Amended::recorded};
+    }
+    if (!moment || tries == most_looks || site.clock.steady() > give_up) return {.in_no_order = true};
   }
 }
 
@@ -163,6 +171,15 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
                               : "it can be extended once nobody of them waits any more");
 }
 
+[[noreturn]] void refuse_without_order(port::ClaimStore& store) {
+  const std::string who = store.about().kept_by;
+  throw Error(ErrorCode::unavailable,
+              fmt::format("others have let this claim go first, and whether a later end puts one of them off cannot be told in "
+                          "order now: {}",
+                          who.empty() ? "others come and go all the time" : who))
+      .hint("try again; meanwhile it ends when it was to");
+}
+
 }  // namespace
 
 EndOfClaim end_of_claim(const Acquired& acquired) {
@@ -173,22 +190,28 @@ bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, s
   if (acquired.passed.empty()) return true;
   const EndOfClaim claim = end_of_claim(acquired);
   const Look seen = look(store, claim);
-  if (seen.there.nobody()) {
+  if (seen.there.all_gone()) {
     acquired.passed.clear();
     acquired.ends_by.reset();
-    return true;
   }
+  if (seen.there.nobody()) return true;
   const std::optional<WallTime> before = seen.declared_end(claim);
   if (before && !is_later(until, before)) return true;
-  const Moved moved = move_end(store, site, claim, until);
-  return moved.is_recorded && !moved.puts_off;
+  return move_end(store, site, claim, until).is_recorded;
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   if (claim.passed.empty()) return store.amend(claim.id, until);
   const Moved moved = move_end(store, site, claim, until);
   if (moved.puts_off) refuse_to_put_off(*moved.puts_off, site);
+  if (moved.in_no_order) refuse_without_order(store);
   return moved.is_recorded;
+}
+
+void check_hidden_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> earlier,
+                      std::optional<WallTime> until) {
+  if (claim.passed.empty()) return;
+  if (const auto whom = put_off_by(site, claim, look(store, claim), earlier, until)) refuse_to_put_off(*whom, site);
 }
 
 }  // namespace thole::app

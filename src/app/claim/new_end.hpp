@@ -25,7 +25,13 @@ EndOfClaim end_of_claim(const Acquired& acquired);
 // waits, it may from then on.
 bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until);
 
-// Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off.
+// Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off, or where
+// nobody can tell (the claims are kept locked, and somebody waits whom this one has passed).
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until);
+
+// The same question where others are not told the end at present, since the claim stands still: of what both ends would be if
+// it went on now. Records nothing.
+void check_hidden_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> earlier,
+                      std::optional<WallTime> until);
 
 }  // namespace thole::app

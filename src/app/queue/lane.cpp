@@ -94,7 +94,10 @@ bool Lane::claim(model::JobId first) {
       Acquired acquired = acquire(site_, request, options);
       std::optional<WallTime> until;
       if (request.time) until = site_.clock.wall() + *request.time;
-      claim_.hold(std::move(acquired), until, ports_.make_door, [this] { return tasks_.are_ending(); }, ports_.say);
+      claim_.hold(std::move(acquired), until, {.make = ports_.make_door,
+                                               .is_ending = [this] { return tasks_.are_ending(); },
+                                               .as_told = [this](WallTime end) { return tasks_.as_told(end); },
+                                               .caution = ports_.say});
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::interrupted) throw;

@@ -14,11 +14,23 @@ constexpr Seconds not_worth_telling{1};
 
 }  // namespace
 
-void LaneClaim::hold(Acquired acquired, std::optional<WallTime> until, const DoorMaker& make_door,
-                     std::function<bool()> is_ending, const std::function<void(const std::string&)>& caution) {
+void LaneClaim::hold(Acquired acquired, std::optional<WallTime> until, const LaneDoorSpec& door) {
   acquired_ = std::move(acquired);
   told_ = until;
-  if (make_door) door_ = open_door(make_door, site_, acquired_, until, caution, std::move(is_ending));
+  if (!door.make) return;
+  const auto obey = [this, as_told = door.as_told](std::optional<WallTime> end) { return end && amend(as_told(*end)); };
+  door_ = open_door(door.make, site_, acquired_, until, door.caution, door.is_ending, obey);
+}
+
+bool LaneClaim::amend(const EndAsTold& end) {
+  port::ClaimStore& store = acquired_.store(site_);
+  if (!end.is_hidden) {
+    const bool is_recorded = amend_end(store, site_, end_of_claim(acquired_), end.until);
+    if (is_recorded) told_ = end.until;
+    return is_recorded;
+  }
+  check_hidden_end(store, site_, end_of_claim(acquired_), end.earlier, end.until);
+  return true;
 }
 
 void LaneClaim::let_go() {
@@ -44,11 +56,5 @@ bool LaneClaim::is_wanted() const {
 }
 
 bool LaneClaim::is_asked() const { return door_ && is_readable(door_->fd()); }
-
-port::Order LaneClaim::serve() {
-  const port::Order order = door_->serve();
-  if (order.until) told_ = order.until;
-  return order;
-}
 
 }  // namespace thole::app

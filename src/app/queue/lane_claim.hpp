@@ -14,6 +14,22 @@
 
 namespace thole::app {
 
+// What an end that is asked for comes to for others: all that runs has ended then.
+struct EndAsTold {
+  std::optional<WallTime> until;
+  // Something is paused: others are told no end. Then both are what they would be if all went on now.
+  bool is_hidden = false;
+  std::optional<WallTime> earlier{};             // without what is asked for
+};
+
+// Of a lane's door. `is_ending`: of what runs nothing can be given a new end.
+struct LaneDoorSpec {
+  const DoorMaker& make;                         // empty: there is no door
+  std::function<bool()> is_ending;
+  std::function<EndAsTold(WallTime)> as_told;
+  const std::function<void(const std::string&)>& caution;
+};
+
 class LaneClaim {
  public:
   explicit LaneClaim(Site& site) : site_(site) {}
@@ -21,9 +37,7 @@ class LaneClaim {
   LaneClaim(const LaneClaim&) = delete;
   LaneClaim& operator=(const LaneClaim&) = delete;
 
-  // `until`: its end, as the line was told it. `is_ending`: of what runs nothing can be given a new end.
-  void hold(Acquired acquired, std::optional<WallTime> until, const DoorMaker& make_door, std::function<bool()> is_ending,
-            const std::function<void(const std::string&)>& caution);
+  void hold(Acquired acquired, std::optional<WallTime> until, const LaneDoorSpec& door);   // `until`: as the line was told it
   const Acquired& acquired() const { return acquired_; }
   bool is_held() const { return acquired_.claim.is_held(); }
   void let_go();                                 // free before anybody is told so
@@ -36,9 +50,11 @@ class LaneClaim {
 
   int door_fd() const { return door_ ? door_->fd() : -1; }   // readable when somebody asks
   bool is_asked() const;
-  port::Order serve();                           // of an end that was asked for others know by then
+  port::Order serve() { return door_->serve(); }   // of an end that was asked for others know by then
 
  private:
+  bool amend(const EndAsTold& end);
+
   Site& site_;
   Acquired acquired_;
   std::optional<WallTime> told_;                 // as others know it

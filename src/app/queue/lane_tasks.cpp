@@ -127,6 +127,24 @@ bool LaneTasks::are_ending() const {
   return !running_.empty() && std::ranges::all_of(running_, ends);
 }
 
+EndAsTold LaneTasks::as_told(WallTime until) const {
+  const SteadyTime now = site_.clock.steady();
+  const auto later = [](std::optional<WallTime>& one, std::optional<WallTime> other) {   // absent: never
+    one = one && other ? std::optional(std::max(*one, *other)) : std::nullopt;
+  };
+  if (running_.empty()) return {.until = until};
+  EndAsTold end{.until = WallTime::min(), .earlier = WallTime::min()};
+  for (const auto& [number, running] : running_) {
+    std::optional<WallTime> its;
+    if (running.time) its = site_.clock.wall() + (*running.time - running.clock.ran(now)) + spec_.beyond_limit();
+    const bool is_ending = keeper_->stands(number) == port::TaskStands::ending;
+    end.is_hidden = end.is_hidden || running.clock.paused();
+    later(end.earlier, its);
+    later(end.until, is_ending ? its : until + spec_.beyond_limit());
+  }
+  return end;
+}
+
 void LaneTasks::extend(WallTime until) {
   const SteadyTime now = site_.clock.steady();
   const Millis left = until - site_.clock.wall();

@@ -55,6 +55,7 @@ class LaneTasks {
   void wait(std::span<const int> also, std::optional<SteadyTime> deadline);
   void look_at_pauses();
   void read_orders();                            // the store says what people asked of our tasks
+  EndAsTold as_told(WallTime until) const;       // if it were extended so
   void extend(WallTime until);                   // what runs now ends then; what begins after it has the limit of the job
   void cancel_all();                             // also in the store: whatever becomes of this lane
   bool are_ending() const;                       // all that run: none can be given a new end

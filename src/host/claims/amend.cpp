@@ -78,7 +78,7 @@ bool FifoStore::amend(const std::string& id, std::optional<WallTime> until, std:
   return true;
 }
 
-std::optional<std::string> FifoStore::moment() {
+std::optional<model::Moment> FifoStore::moment() {
   adopt_after_fork();
   NoteBook notes = this->notes();
   notes.collect();
@@ -88,13 +88,13 @@ std::optional<std::string> FifoStore::moment() {
 }
 
 // What was decided by that moment is written in the same order in which waiters decide: nobody comes in between.
-port::Amended FifoStore::amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) {
+port::Amended FifoStore::amend_as_of(const model::Moment& moment, const std::string& id, std::optional<WallTime> until) {
   adopt_after_fork();
   NoteBook notes = this->notes();
   notes.collect();
   model::SlotSet changed;
   std::optional<Section> section(std::in_place, *this, amendments_, Section::Said{}, std::span<const int>{});
-  if (!section->ordered() || moment_by(notes) != moment) return port::Amended::outdated;
+  if (!section->ordered() || model::holds_longer(moment_by(notes), moment)) return port::Amended::outdated;
   if (!change_note(last_part(id), new_end(until, changed))) return port::Amended::cannot;
   const std::vector<Fd> mailboxes = concerned(*nodes_, changed);
   section.reset();
@@ -104,7 +104,7 @@ port::Amended FifoStore::amend_as_of(const std::string& moment, const std::strin
 
 // Under alloc. Each holder with the end that its note declares, where the kernel says that this is the holder's: nobody else
 // makes a moment pass by what he writes. A holder whose note lies in a file that was not collected is one without a note here.
-std::string FifoStore::moment_by(NoteBook& notes) {
+model::Moment FifoStore::moment_by(NoteBook& notes) {
   nodes_->refresh_slots();
   notes.read(nodes_->slots());
   const KernelLocks locks = kernel_locks(under_alloc);
@@ -114,13 +114,12 @@ std::string FifoStore::moment_by(NoteBook& notes) {
   std::vector<model::SlotView> slots;
   look.fill(slots, model::SlotSet().set(), /*try_all=*/true);
   who.write();
-  std::string moment;
+  model::Moment moment;
   for (unsigned slot = 0; slot < slots.size(); ++slot)
     for (const unsigned place : look.held_places(slot)) {
       const Fd node = place == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, place - 1, O_RDONLY);
       const Note* note = names_holder(notes, slot, place, taker_among(lockers_of(locks.flocks, node.get())));
-      const std::int64_t end = note && note->until ? note->until->time_since_epoch().count() : 0;
-      moment += fmt::format("{}.{} {} {}\n", slot, place, note ? note->id : "", end);
+      moment.push_back({slot, place, note ? note->id : "", note ? note->until : std::nullopt});
     }
   return moment;
 }

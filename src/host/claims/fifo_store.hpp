@@ -47,8 +47,8 @@ class FifoStore : public port::ClaimStore {
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override;
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
-  std::optional<std::string> moment() override;
-  port::Amended amend_as_of(const std::string& moment, const std::string& id, std::optional<WallTime> until) override;
+  std::optional<model::Moment> moment() override;
+  port::Amended amend_as_of(const model::Moment& moment, const std::string& id, std::optional<WallTime> until) override;
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
@@ -92,7 +92,7 @@ class FifoStore : public port::ClaimStore {
   Fd open_turn_of(const Ticket& ticket);
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
-  std::string moment_by(NoteBook& notes);
+  model::Moment moment_by(NoteBook& notes);
   void open_directory(StateDir directory);
   void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()

@@ -56,20 +56,25 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
   model::SlotHolder holder;
   holder.shared = place != 0;
   holder.uid = static_cast<std::uint32_t>(-1);
-  const Note* note = notes_ ? notes_->believed(slot, place, me_) : nullptr;
+  if (!notes_) return holder;
+  const Note* note = notes_->believed(slot, place, me_);
+  if (!note && notes_->naming(slot, place).size() > 1) note = by_kernel(slot, place);   // anybody can name any place in his
   if (!note) return holder;
   holder.uid = note->process.uid;
   holder.share_with_any = note->share_with_any;
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   const std::optional<WallTime> end = model::counted_end(note->until, now_);
   if (!end) return holder;
-  // Others plan with it: only where the kernel names nobody else as the holder.
+  if (by_kernel(slot, place) == note) holder.until = end;   // others plan with it
+  return holder;
+}
+
+// Null where the kernel's list is cut off before it.
+const Note* SlotLook::by_kernel(unsigned slot, unsigned place) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
   const std::vector<pid_t> lockers = lockers_of(locks_->flocks, node.get());
-  if (lockers.empty() && !locks_->names_all()) return holder;
-  if (names_holder(*notes_, slot, place, taker_among(lockers)) == note) holder.until = end;
-  return holder;
+  return lockers.empty() && !locks_->names_all() ? nullptr : names_holder(*notes_, slot, place, taker_among(lockers));
 }
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {

@@ -49,6 +49,7 @@ class SlotLook {
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
   model::SlotHolder holder_of(unsigned slot, unsigned place);
+  const Note* by_kernel(unsigned slot, unsigned place);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;

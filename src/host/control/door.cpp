@@ -1,6 +1,7 @@
 #include "host/control/door.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -62,6 +63,13 @@ void say(int client, const std::string& line) { ::send(client, line.data(), line
 
 std::string time_word(const std::optional<WallTime>& when) {
   return when ? std::to_string(when->time_since_epoch().count()) : "never";
+}
+
+// Who wanted a new end has been told that nobody answers: a keeper that stood still (Ctrl-Z) finds it when that end may be long
+// past. (What was to be released is released then.)
+bool has_gone(int client) {
+  pollfd watched{client, 0, 0};
+  return ::poll(&watched, 1, 0) > 0 && (watched.revents & POLLHUP) != 0;
 }
 
 std::string ending_line(const std::optional<port::Ending>& ending) {
@@ -180,7 +188,7 @@ bool Door::answer(Client& client, port::Order& order) {
   } else if (line == "descriptors") {
     hand_out_locks(client);
   } else if (line.starts_with("extend ")) {
-    say(client.fd.get(), extend(std::string_view(line).substr(7), order));
+    if (!has_gone(client.fd.get())) say(client.fd.get(), extend(std::string_view(line).substr(7), order));
   } else {
     say(client.fd.get(), "no unknown request\n");
   }

@@ -220,22 +220,13 @@ port::Rest Foreground::look(port::Bay, port::Names names) {
   const bool alone = is_childless();
   if (alone && (names == port::Names::no || command_ == 0)) return rest;
   if (!proc_numbers_are_ours()) {                // its numbers name strangers: nothing is looked for by them
-    await_witness();
-    rest.left = is_childless() ? Left::nothing : Left::unseen;
+    rest.left = alone ? Left::nothing : Left::unseen;
     return rest;
   }
   if (!alone) rest.left = Left::something;
   if (names == port::Names::no) return rest;
   for (const ProcessStat& process : tree()) rest.who.push_back({process.pid, process.name, describe_process(process)});
   return rest;
-}
-
-// Nothing else tells it from what the command has left.
-void Foreground::await_witness() {
-  if (command_ != 0 || witness_->pid() <= 0) return;
-  siginfo_t how = {};
-  ::waitid(P_PID, static_cast<id_t>(witness_->pid()), &how, WEXITED);
-  witness_->gone();
 }
 
 void Foreground::let_go(port::Bay) {
@@ -247,7 +238,8 @@ void Foreground::let_go(port::Bay) {
 // waiting for it. (A search of /proc may miss all of what forks and ends faster than it is read.)
 bool Foreground::is_childless() const {
   siginfo_t any = {};
-  if (!proc_numbers_are_ours()) return ::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+  if (::waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD) return true;
+  if (!proc_numbers_are_ours()) return false;
   const auto children = listed_children();
   if (!children) return tree().empty();
   return std::ranges::all_of(*children, [&](pid_t child) {

@@ -62,7 +62,6 @@ class Foreground : public port::Commands {
   bool is_spared(const ProcessStat& child) const;
   std::vector<std::string> spared() const;
   void end_what_is_beside_the_tree();
-  void await_witness();
   std::vector<ProcessStat> tree(std::vector<ProcessStat>* others = nullptr) const;
 
   const InheritedSignals& inherited_;

@@ -72,25 +72,17 @@ int be_witness(void* given) {
 }  // namespace
 
 Witness::Witness() {
-  Pipe bare = make_pipe();
   void* stack = stack_.end();
   if (stack) pid_ = ::clone(be_witness, stack, how_born | SIGCHLD, reinterpret_cast<void*>(static_cast<long>(::getpid())));
-  bare_ = std::move(bare.read);
 }
 
-Witness::~Witness() {
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-}
-
-// A witness that has not run since its birth still has copies of the claim's locks. After a command of a millisecond that is
-// possible; else this does not wait, and so the witness's death delays nobody.
+// It ends at once: its memory is ours, and it has no descriptor. (One that has not run since its birth still has copies of the
+// claim's locks; after a command of a millisecond that is possible.)
 void Witness::dismiss() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
-  pollfd watched{bare_.get(), 0, 0};
-  while (::poll(&watched, 1, -1) < 0 && errno == EINTR) {}
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  pid_ = -1;
 }
 
 std::uint64_t Witness::pending() const {

@@ -20,20 +20,19 @@ namespace thole::host {
 class Witness {
  public:
   Witness();   // starts it; all signals must be blocked. Without a process (or /proc) it never saw anything
-  ~Witness();  // ends and reaps it
+  ~Witness() { dismiss(); }
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
 
   pid_t pid() const { return pid_; }
   bool saw(int signal);          // was it sent to the group (or to every process) too? Forgets what it saw
-  void dismiss();                // tells it to end, without waiting for that; it holds no descriptor of ours from here on
+  void dismiss();                // ends and reaps it: it holds no descriptor of ours from here on
   void gone() { pid_ = -1; }     // it has ended and has been reaped
 
  private:
   std::uint64_t pending() const;
   Pages stack_;                  // it lives in our memory, as long as this object does
   pid_t pid_ = -1;
-  Fd bare_;                      // hangs up when the witness has closed its descriptors
 };
 
 }  // namespace thole::host

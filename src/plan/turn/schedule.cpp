@@ -7,7 +7,7 @@ namespace thole::plan {
 using model::SlotSet;
 
 Schedule::Schedule(const Line& line, std::size_t count, std::size_t slots, WallTime now)
-    : line_(line), slots_(slots), now_(now), starts_(count) {
+    : line_(line), slots_(slots), now_(now), starts_(count), held_up_(count) {
   std::vector<std::optional<std::size_t>> kinds(count);
   for (std::size_t i = 0; i < count; ++i)
     if (!line[i].passed_over && !line[i].gives_way) kinds[i] = kind_of(line[i]);
@@ -131,6 +131,7 @@ void Schedule::give_way(const Waiter& who) {
 
 void Schedule::give_up(std::size_t waiter, WallTime held_up_until) {
   const Waiter& who = line_[waiter];
+  held_up_[waiter] = held_up_until;
   hopeless_ |= who.wants.eligible;
   for (Kind& kind : kinds_)                    // those behind it are held up at least as long
     if ((kind.wants.eligible & who.wants.eligible).any()) kind.settled = std::max(kind.settled, held_up_until);

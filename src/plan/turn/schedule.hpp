@@ -35,6 +35,10 @@ class Schedule {
 
   std::optional<WallTime> start(std::size_t waiter) const { return starts_[waiter]; }
 
+  // Of a waiter without a promise: how long it is held up anyway; what is held longer on its slots holds it up. Nothing where
+  // it has a promise, or nobody waits for it.
+  std::optional<WallTime> held_up_until(std::size_t waiter) const { return held_up_[waiter]; }
+
   // Of the slots `free`, those that this waiter may hold, all at once, until `end` without moving the promise of anybody
   // earlier. A largest such set in simple cases; never one too large.
   model::SlotSet harmless(std::size_t waiter, const model::SlotSet& free, WallTime end) const;
@@ -76,7 +80,7 @@ class Schedule {
   std::size_t slots_;
   WallTime now_;
   std::vector<Kind> kinds_;
-  std::vector<std::optional<WallTime>> starts_;
+  std::vector<std::optional<WallTime>> starts_, held_up_;
   model::SlotSet hopeless_;                    // wanted by waiters without a promise: nobody behind them gets one
   std::vector<Forbidden> forbidden_;           // what waiters without a promise could use
 };

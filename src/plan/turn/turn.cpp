@@ -227,11 +227,17 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   return result;
 }
 
-std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {
+std::vector<Outlook> outlooks(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {
   const Line line(queue, states, std::nullopt, nullptr);
   const Schedule schedule(line, line.size(), queue.slots.size(), now);
+  std::vector<Outlook> result;
+  for (std::size_t i = 0; i < line.size(); ++i) result.push_back({schedule.start(i), schedule.held_up_until(i)});
+  return result;
+}
+
+std::vector<std::optional<WallTime>> promises(const QueueView& queue, const std::vector<SlotState>& states, WallTime now) {
   std::vector<std::optional<WallTime>> result;
-  for (std::size_t i = 0; i < line.size(); ++i) result.push_back(schedule.start(i));
+  for (const Outlook& its : outlooks(queue, states, now)) result.push_back(its.start);
   return result;
 }
 

@@ -56,4 +56,11 @@ model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_
 std::vector<std::optional<WallTime>> promises(const model::QueueView& queue, const std::vector<SlotState>& states,
                                               WallTime now);
 
+// What each ticket can count on: its start; or, where none can be promised, that whoever begins behind it on its slots ends by
+// then. Neither for one that is passed over, or leaves slots to others.
+struct Outlook {
+  std::optional<WallTime> start, held_up_until;
+};
+std::vector<Outlook> outlooks(const model::QueueView& queue, const std::vector<SlotState>& states, WallTime now);
+
 }  // namespace thole::plan

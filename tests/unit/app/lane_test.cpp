@@ -255,6 +255,7 @@ struct AskedOnce final : port::ClaimDoor {
   int fd() const override { return ready.get(); }
   port::Order serve() override {
     thole::drain(ready.get());
+    EXPECT_TRUE(!asked.until || spec.amend(asked.until));
     return asked;
   }
   void ends_at(std::optional<WallTime> until) override { events.push_back(until ? "ends " + format_iso(*until) : "no end"); }
@@ -329,6 +330,24 @@ TEST_F(LaneDoor, ANewEndIsThatOfWhatRunsAndTheNextTaskHasTheLimitOfTheJob) {
   EXPECT_EQ(count(id, model::TaskState::done), 2u);
   // What others know: the new end by the door itself, then that of the next task.
   EXPECT_THAT(events, ElementsAre("ends " + format_iso(ours.wall() + Seconds{60}), "let go"));
+}
+
+// Others plan with what the claim may take at most: its end comes by INT, TERM and KILL, each a patience after the other.
+TEST_F(LaneDoor, OthersAreToldANewEndWithTheLongPatienceOfTheJob) {
+  port::Submission wanted = with_gpu();
+  wanted.spec.request.time = Seconds{60};
+  wanted.terms.time = Seconds{60};
+  wanted.spec.patience = model::usual_patience + Seconds{30};
+  order.until = fake.site->clock.wall() + Seconds{600};
+  unsigned waits = 0;
+  std::optional<WallTime> told;
+  on_wait = [&]() -> std::vector<port::TaskOver> {
+    if (++waits == 1) return {};
+    told = fake.store.amended;
+    return {done(0)};
+  };
+  EXPECT_EQ(run(look(submit(wanted))), app::LaneEnd::worked);
+  EXPECT_EQ(told, *order.until + Seconds{60});
 }
 
 }  // namespace

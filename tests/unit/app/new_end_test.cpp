@@ -69,11 +69,60 @@ TEST_F(NewEnd, IsHadAlsoWhereAnothersChangesAllTheTime) {
   EXPECT_EQ(end_of(1), after(60));
 }
 
-TEST_F(NewEnd, IsTakenBackWithoutOrderWhereAnotherWasGrantedAtTheSameMoment) {
+// Each of several that came at once would count on the others' ends as they were.
+TEST_F(NewEnd, IsRefusedWithoutOrderWhileSomebodyOfThemWaits) {
   store.is_kept = true;
-  store.on_amend = [&] { store.held[2].until = after(60); };
-  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_THAT(test::said([&] { extend("first", 6); }), testing::HasSubstr("cannot be told in order now"));
   EXPECT_EQ(end_of(1), after(5));
+  store.line.clear();
+  EXPECT_TRUE(extend("first", 60));
+}
+
+TEST_F(NewEnd, IsRefusedWhereNothingIsInOrderForLong) {
+  int changes = 0;
+  store.on_amend = [&] { store.held[0].until = after(30 + ++changes); };
+  EXPECT_THAT(test::said([&] { extend("first", 6); }), testing::HasSubstr("others come and go all the time"));
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+// By the ticket of another one, who has written that number into his own.
+TEST_F(NewEnd, IsRefusedAlsoWhereAnothersTicketShowsTheNumberOfWhoWaits) {
+  store.said = {{7, 3}};
+  store.line.front().uid = 4;
+  EXPECT_THROW(extend("first", 3600), Error);
+  EXPECT_EQ(end_of(1), after(5));
+}
+
+// While somebody's end is not known nobody can be promised a start: who comes then may not begin either.
+TEST_F(NewEnd, IsRefusedWhileWhoWaitsCanBePromisedNothing) {
+  store.held[0].until.reset();                   // it stands still, say
+  EXPECT_THAT(test::said([&] { extend("first", 6); }), testing::HasSubstr("u3 has let this claim go first"));
+  store.line.front().eligible = {store.slots[0], store.slots[1], store.slots[3]};
+  EXPECT_TRUE(extend("first", 6)) << "what it does not want is nothing to it";
+}
+
+TEST_F(NewEnd, OfWhatStandsStillIsReckonedByWhatItWouldBeIfItWentOn) {
+  store.held[1].until.reset();                   // as others are told while it is paused
+  store.held[2].until = after(60);               // the one to spare
+  const app::EndOfClaim first{"first", store.held[1].keys, {{7, 3}}, std::nullopt};
+  const auto check = [&](int earlier, int until) {
+    return test::said([&] { app::check_hidden_end(store, *fake.site, first, after(earlier), after(until)); });
+  };
+  EXPECT_EQ(check(5, 30), "nothing was thrown");
+  EXPECT_THAT(check(5, 60), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(1), std::nullopt);
+}
+
+// Who is stopped is to be counted again when he goes on.
+TEST_F(NewEnd, WhoStandsStillIsForgottenByNoLook) {
+  app::Acquired acquired;
+  acquired.passed = {{7, 3}};
+  store.line.front().stopped = true;
+  EXPECT_TRUE(app::may_end_at(store, *fake.site, acquired, after(60)));
+  EXPECT_EQ(acquired.passed.size(), 1u);
+  store.line.clear();
+  EXPECT_TRUE(app::may_end_at(store, *fake.site, acquired, after(60)));
+  EXPECT_TRUE(acquired.passed.empty());
 }
 
 TEST_F(NewEnd, IsFreeOnceNobodyOfThemWaits) {

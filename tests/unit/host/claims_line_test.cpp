@@ -217,25 +217,28 @@ TEST_F(Line, ANewEndIsRecordedOnlyAtTheMomentByWhichItWasDecided) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   const WallTime end{Seconds(2'000'000'000)};
-  const auto amend_as_of = [&](const std::string& moment) { return store->amend_as_of(moment, held->id(), end); };
+  const auto amend_as_of = [&](const model::Moment& moment) { return store->amend_as_of(moment, held->id(), end); };
   const auto until = [&] { return store->holdings().at(0).until; };
-  const std::string alone = store->moment().value();
+  const model::Moment alone = store->moment().value();
   EXPECT_EQ(store->moment(), alone) << "nothing has changed";
 
   auto another = entry({"GPU-1"});
   another.id = "fedcba9876543210";
   auto other = try_claim(*store, another);
   EXPECT_EQ(amend_as_of(alone), port::Amended::outdated) << "somebody has claimed";
-  const std::string two = store->moment().value();
+  EXPECT_TRUE(store->amend(other->id(), end));
+  const model::Moment two = store->moment().value();
   auto mine = entry({"GPU-0"});
   auto waits = store->enter(mine);
   EXPECT_FALSE(waits->step(fifo_rule(mine)));
   EXPECT_EQ(store->moment(), two) << "whoever waits";
-  EXPECT_TRUE(store->amend(other->id(), end));
-  EXPECT_EQ(amend_as_of(two), port::Amended::outdated) << "another's end is another one";
+  EXPECT_TRUE(store->amend(other->id(), end + Seconds{1}));
+  EXPECT_EQ(amend_as_of(two), port::Amended::outdated) << "another's end is a later one";
   EXPECT_EQ(until(), std::nullopt);
 
-  EXPECT_EQ(amend_as_of(store->moment().value()), port::Amended::recorded);
+  const model::Moment now = store->moment().value();
+  EXPECT_TRUE(store->amend(other->id(), end));
+  EXPECT_EQ(amend_as_of(now), port::Amended::recorded) << "an earlier end keeps nobody waiting";
   EXPECT_EQ(until(), end);
   const auto soon = std::chrono::steady_clock::now() + Millis(1500);
   EXPECT_EQ(waits->sleep({}, soon), port::Wake::nudge) << "who waits plans with it";

@@ -146,14 +146,13 @@ TEST_F(Users, NobodySpeaksForAnothersShare) {
     return 0;
   });
   ASSERT_EQ(forger.hear(), 'f');
-  expected_ = 0;
-  seen();                                                     // nobody knows how much she uses: full
+  seen();
   auto holdings = store()->holdings();
   ASSERT_EQ(holdings.size(), 2u);
   EXPECT_TRUE(holdings[0].verified);
   EXPECT_EQ(holdings[0].uid, anna) << "the kernel's word goes before both notes";
   EXPECT_EQ(holdings[0].memory_mib, 1000u);
-  EXPECT_FALSE(holdings[1].verified) << "and who keeps others out by a false word is named";
+  EXPECT_FALSE(holdings[1].verified) << "and whose word is false is named";
   EXPECT_EQ(holdings[1].uid, bert);
 }
 
@@ -184,6 +183,37 @@ TEST_F(Users, NobodyDeclaresAnEndForAnothersClaim) {
   });
   ASSERT_EQ(holders.size(), 1u);
   EXPECT_FALSE(holders[0].until) << "others would plan with it";
+}
+
+// Else nobody could pass others any more, and nobody be promised a start.
+TEST_F(Users, NobodyHidesTheEndOfAnothersClaimByNamingIt) {
+  auto wanted = entry({"GPU-0"});
+  wanted.time = Seconds{3600};
+  auto first = holder(anna, wanted);
+  ASSERT_EQ(first->hear(), 'c');
+  Child forger([&](Child& self) {
+    become(bert);
+    Note forged;
+    forged.id = "00000000000000bb";
+    forged.process = own_identity();
+    forged.put(0, 0);
+    StateDir there = *find_state_dir(location());
+    Fd notes = open_notes(there);
+    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, parse_devices(*read_file(system + "/devices")), -1);
+    self.say(live ? 'f' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(forger.hear(), 'f');
+  std::vector<model::SlotHolder> holders;
+  auto mine = sharer({"GPU-0"}, 1000);                        // who reads the notes at once
+  (void)store()->enter(mine)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+    holders = queue.slots[0].holders;
+    return model::Refuse{};
+  });
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_EQ(holders[0].uid, anna);
+  EXPECT_TRUE(holders[0].until);
 }
 
 TEST_F(Users, NobodyGivesAnotherTheUnitsOfAThird) {
