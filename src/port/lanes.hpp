@@ -64,8 +64,8 @@ struct RunTrace {
   std::uint64_t pid_namespace = 0;               // of its lane; 0: not known
   // By what such a process is known as this queue's, and not a copy's of it; see host/queue/copied_queue.hpp.
   enum class By { number, directory, nothing } known_by = By::number;
-  // Set where no other task of its lane lives: what keeps that lane's lock and shows no task is of this one, then.
-  std::optional<unsigned> alone_in_lane{};
+  std::optional<unsigned> lane{};                // whose lock tells, too; nothing where it is not sure that this is its lane
+  bool is_alone = false;                         // no other task of it lives: what has the lock and shows no task is of this one
 };
 
 // The number of its lane, in its THOLE_TASK behind the mark of the run.
@@ -161,8 +161,8 @@ class RunTraces {
   virtual ~RunTraces() = default;
 
   // What lives of a run, as descriptors that become readable when they end, of many a few: its command, those that carry its
-  // mark, those that keep the lock of the lane in which it is alone, and those of which it cannot be told. The last ones get
-  // no signal.
+  // mark, those that keep its lane's lock and show no task where it is alone, and those of which it cannot be told. The last
+  // ones get no signal.
   virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
   virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;   // false: there are none
 

@@ -1,13 +1,15 @@
 """What a task leaves behind with a cleared environment, in a session of its own, shows nothing of it once its lane is dead: the
 lane's lock, which it has from that, tells whose it is. It is ended, paused and named like all else of the task; in a lane of
-several tasks when the last of them ends."""
+several tasks when the last of them ends. And nobody else is."""
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from queue_inside import queue  # noqa: F401 (queue: a fixture)
-from run_tools import eventually, gone, state_of, text_of
+from run_tools import THOLE, eventually, gone, state_of, text_of
 
 LEAVES = "env -i setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600' & while [ ! -e {0} ]; do sleep 0.02; done; "
 
@@ -29,7 +31,7 @@ def test_it_is_ended_with_its_task(queue, tmp_path, how, both):
         queue.kill([queue.runner()])
     lane_dies(queue)
     why = " ".join(queue.call("why", "job", job).stdout.split())
-    assert f"process {left} sleep 600, which shows no task and has its lane's lock" in why
+    assert f"process {left} sleep 600, which has its lane's lock" in why
     if how == "cancel":
         queue.call("cancel", job)
     elif how == "the command ends":
@@ -92,3 +94,99 @@ def test_who_only_has_the_file_open_is_left_alone(queue, tmp_path):
         os.kill(reader, signal.SIGKILL)
         os.waitpid(reader, 0)
     queue.until_ended(job)
+
+
+ANOTHERS = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+
+
+@ANOTHERS
+@pytest.mark.parametrize("clears", [False, True], ids=["shows its task", "shows nothing"])
+def test_what_has_become_another_users_is_ended_too(queue, tmp_path, clears):
+    tmp_path.chmod(0o711)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    environment = "env -i " if clears else ""
+    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", environment + "setpriv --reuid 65534 --clear-groups "
+                       + LEAVES.format("open/left").removeprefix("env -i ") + "exec sleep 600")
+    left = int(text_of(tmp_path / "open" / "left"))
+    lane_dies(queue)
+    assert f"process {left} sleep 600, which has its lane's lock" in " ".join(queue.call("why", "job", job).stdout.split())
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert gone(left)
+
+
+SENDS = """
+import array, os, socket, sys
+life, = [fd for fd in map(int, os.listdir("/proc/self/fd"))
+         if os.path.lexists(f"/proc/self/fd/{fd}") and os.readlink(f"/proc/self/fd/{fd}").endswith(".life")]
+with socket.socket(socket.AF_UNIX) as to:
+    to.connect(sys.argv[1])
+    to.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [life]))])
+    to.recv(1)
+"""
+RECEIVES = """
+import socket, sys, time
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print("up", flush=True)
+peer, _ = server.accept()
+_, fds, _, _ = socket.recv_fds(peer, 1, 1)
+peer.send(b"x")
+print("has it", flush=True)
+time.sleep(600)
+"""
+
+
+def test_who_was_sent_the_lock_is_named_and_left_alone(queue, tmp_path):
+    where = str(tmp_path / "socket")
+    (tmp_path / "sends.py").write_text(SENDS)
+    (tmp_path / "receives.py").write_text(RECEIVES)
+    server = subprocess.Popen([sys.executable, tmp_path / "receives.py", where], stdout=subprocess.PIPE, text=True, env={})
+    try:
+        assert server.stdout.readline() == "up\n"
+        job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c",
+                           f"{sys.executable} sends.py {where}; echo $$ > main.new; mv main.new main; exec sleep 600")
+        main = int(text_of(tmp_path / "main"))
+        assert server.stdout.readline() == "has it\n"
+        lane_dies(queue)
+        queue.call("cancel", job)
+        eventually(lambda: gone(main), "what is the task's is ended")
+        why = " ".join(queue.call("why", "job", job).stdout.split())
+        assert f"process {server.pid} " in why and state_of(server.pid) == "S"
+    finally:
+        server.kill()
+        server.wait()
+    queue.until_ended(job)
+
+
+# The runner that is started in a task, for its own had been killed, is below its lane; so is all that it starts.
+@pytest.mark.parametrize("how", ["end", "cancel", "pause"])
+def test_a_lane_leaves_alone_what_a_runner_below_it_has_left(queue, tmp_path, how):
+    one = queue.submit("-g", "1", "--", "sh", "-c",
+                       f"echo up > up.new; mv up.new up; until [ -e look ]; do sleep 0.02; done; {THOLE} jobs > looked; "
+                       "until [ -e end ]; do sleep 0.02; done")
+    text_of(tmp_path / "up")
+    [lane] = queue.lanes()
+    os.kill(lane, signal.SIGSTOP)                # else it starts one itself, beside it
+    queue.kill([queue.runner()])
+    (tmp_path / "look").touch()
+    eventually(lambda: queue.runner() is not None, "the task has started one")
+    os.kill(lane, signal.SIGCONT)
+    two = queue.submit("-g", "1", "--", "sh", "-c", "echo $$ > main.new; mv main.new main; exec sleep 600")
+    main = int(text_of(tmp_path / "main"))
+    [other] = set(queue.lanes()) - {lane}
+    queue.kill([queue.runner(), other])
+    if how == "pause":
+        queue.call("pause", one)
+        eventually(lambda: queue.rows("SELECT flags & 1 FROM task WHERE job = ?", one) == [(1,)], "it is paused")
+        queue.call("continue", one)
+    (tmp_path / "end").touch()
+    if how == "cancel":
+        queue.call("cancel", one)
+    queue.until_ended(one)
+    assert state_of(main) == "S" and queue.states(two) == {"running": 1}
+    queue.call("cancel", two)
+    queue.until_ended(two)
+    assert gone(main)

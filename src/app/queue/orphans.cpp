@@ -164,12 +164,14 @@ bool Orphans::another_explains(const Orphan& orphan) const {
   });
 }
 
-// Whether what has its lane's lock and shows no task can only be of it, or of one that has ended: it is ended with the last of
-// them, as by a lane that lives. Of another queue's lane, or of one of another moment, nothing is told by that.
-bool Orphans::is_alone(const Orphan& orphan) const {
+// What has its lane's lock and shows no task can only be of the last one that lives, or of one that has ended: it is ended with
+// that, as by a lane that lives. Of another queue's lane, or of one of another moment, nothing is told by its lock.
+void Orphans::look_at_neighbours(Orphan& orphan) {
   const model::LaneRecord* record = seen(orphan);
-  if (orphan.is_copy || orphan.of_another_moment || !place_of(orphan.task, record) || record->store != store_) return false;
-  return std::ranges::none_of(orphans_, [&](const Orphan& other) {
+  const bool is_its_lane =
+      !orphan.is_copy && !orphan.of_another_moment && place_of(orphan.task, record) && record->store == store_;
+  orphan.run.lane = is_its_lane ? std::optional(static_cast<unsigned>(orphan.task.lane)) : std::nullopt;
+  orphan.run.is_alone = std::ranges::none_of(orphans_, [&](const Orphan& other) {
     return share_lane(orphan, other) && (!other.looked_at || other.unseen || other.trouble.is_on() || other.of_itself);
   });
 }
@@ -178,7 +180,7 @@ bool Orphans::is_alone(const Orphan& orphan) const {
 // files, too.
 void Orphans::find_living(Orphan& orphan) {
   const auto number = static_cast<unsigned>(orphan.task.lane);
-  orphan.run.alone_in_lane = is_alone(orphan) ? std::optional(number) : std::nullopt;
+  look_at_neighbours(orphan);
   std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
   orphan.of_itself = !processes.empty();
   orphan.seen = orphan.seen || orphan.of_itself || command_has_ended(orphan);
@@ -189,8 +191,7 @@ void Orphans::find_living(Orphan& orphan) {
 
 // False: nothing was there to hear it.
 bool Orphans::signal(Orphan& orphan, Signal signal) {
-  const auto number = static_cast<unsigned>(orphan.task.lane);
-  orphan.run.alone_in_lane = is_alone(orphan) ? std::optional(number) : std::nullopt;
+  look_at_neighbours(orphan);
   return ports_.lanes.signal_bearers(orphan.run, signal);
 }
 
@@ -247,16 +248,26 @@ void Orphans::tell_again(Orphan& orphan) {
   orphan.told_again_after = std::min(orphan.told_again_after * 2, last_told_again);
 }
 
-// A step that could not be made is to be made yet. Its record says so too, for the next runner: it would begin with INT again.
+// A step that could not be made is to be made yet. Its record says so too, before: the next runner would begin with INT again,
+// and the one after that.
 void Orphans::next_step_against(Orphan& orphan) {
-  const Signal step = end_steps[std::min(orphan.step, last_step)];
-  if (signal(orphan, step)) orphan.was_told_to_end = true;
-  if (step != Signal::kill) signal(orphan, Signal::go_on);   // a stopped one must run to hear it
-  const SteadyTime now = ports_.clock.steady();
-  orphan.step = std::min(orphan.step, last_step) + 1;
-  orphan.next_step = now + after_step(orphan.step, orphan.patience);
-  orphan.told_step_at = now;
+  const unsigned before = orphan.step;
+  const SteadyTime now = ports_.clock.steady(), told_before = std::exchange(orphan.told_step_at, now);
+  orphan.step = std::min(before, last_step) + 1;
   note(orphan);
+  const Signal step = end_steps[std::min(before, last_step)];
+  const bool had_heard = orphan.was_told_to_end;
+  try {
+    if (signal(orphan, step)) orphan.was_told_to_end = true;
+    if (step != Signal::kill) signal(orphan, Signal::go_on);   // a stopped one must run to hear it
+  } catch (...) {
+    orphan.step = before;
+    orphan.told_step_at = told_before;
+    note(orphan);
+    throw;
+  }
+  orphan.next_step = now + after_step(orphan.step, orphan.patience);
+  if (orphan.was_told_to_end != had_heard) note(orphan);
 }
 
 // For the next runner. How many steps were told is written last: it says what the rest is.

@@ -50,14 +50,16 @@ const dirent* next_in(const Listing& listing, int* want = nullptr) {
 
 // The descriptors of a process. Those of one whose first thread has ended are with its living ones.
 Listing descriptors_of(pid_t pid, int* want = nullptr) {
+  errno = 0;
   Listing listing = listing_of(directory_of(pid) + "/fd", want);
-  if (!listing || pid == ::getpid()) return listing;
-  while (const dirent* entry = next_in(listing, want))
+  const bool is_closed = !listing && (errno == EACCES || errno == EPERM);
+  if ((!listing && !is_closed) || pid == ::getpid()) return listing;
+  while (const dirent* entry = listing ? next_in(listing, want) : nullptr)
     if (entry->d_name[0] != '.') {
       ::rewinddir(listing.get());
       return listing;
     }
-  ::rewinddir(listing.get());
+  if (listing) ::rewinddir(listing.get());
   int why = 0;
   const std::string thread = directory_behind_ended_first(pid, &why);
   note_want(want, why);

@@ -94,14 +94,15 @@ Word ShownEnvironment::look_for(std::string_view beginning) const {
   return Word::missing;
 }
 
-// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended:
-// its living threads tell.
+// Of a process whose first thread has ended, as it may while others run, /proc/PID tells as little as of one that has ended,
+// and nothing to who is not root: its living threads tell.
 ShownEnvironment environment_of(pid_t pid) {
   ShownEnvironment environment = environment_of_first(pid);
-  if (environment.why != 0 || !environment.words.empty()) return environment;
+  const bool is_closed = environment.why == EACCES || environment.why == EPERM;
+  if ((environment.why != 0 && !is_closed) || !environment.words.empty()) return environment;
   int why = 0;
   const std::string thread = directory_behind_ended_first(pid, &why);
-  if (thread.empty()) return {"", why};
+  if (thread.empty()) return is_closed ? environment : ShownEnvironment{"", why};
   MemoryFile file(thread + "/environ", MemoryFile::For::decide);
   return words_in(file);
 }

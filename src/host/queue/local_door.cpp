@@ -63,8 +63,20 @@ std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Tas
     run.identity = command.identity;
   }
   run.pid_namespace = model::pid_namespace_of(record);
-  if (run.known_by != port::RunTrace::By::nothing) run.alone_in_lane = static_cast<unsigned>(task.lane);
+  if (run.known_by != port::RunTrace::By::nothing) run.lane = static_cast<unsigned>(task.lane);
+  run.is_alone = true;
   return run;
+}
+
+const char* why_it_counts(TaskProcess::Belongs how) {
+  switch (how) {
+    case TaskProcess::command:
+    case TaskProcess::marked: break;
+    case TaskProcess::keeper: return ", which has its lane's lock";
+    case TaskProcess::holder: return ", which has its lane's lock, perhaps from somebody who sent it";
+    case TaskProcess::untold: return ", which may be of it: its environment is closed";
+  }
+  return "";
 }
 
 // Whether it sees what we see. A runner that is not shown to us is elsewhere.
@@ -324,9 +336,7 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::
     for_each_process_of(*run, files_, [&](const TaskProcess& one) {
       const auto seen = read_process(one.pid);
       left.push_back(fmt::format("process {}{}", seen ? describe_process(*seen) : fmt::format("{}, hidden by /proc", one.pid),
-                                 one.how == TaskProcess::untold   ? ", which may be of it: its environment is closed"
-                                 : one.how == TaskProcess::keeper ? ", which shows no task and has its lane's lock"
-                                                                  : ""));
+                                 why_it_counts(one.how)));
       return true;
     });
   } catch (const port::Unseen& unseen) {

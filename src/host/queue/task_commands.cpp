@@ -16,6 +16,8 @@
 #include "base/want.hpp"
 #include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
+#include "host/process/left_to_us.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/spawn.hpp"
 #include "host/queue/task_processes.hpp"
@@ -62,6 +64,7 @@ pid_t TaskCommands::start(port::Bay bay, const port::ProcessSpec& spec) {
   Kept task;
   task.pid = task.group = pid;
   if (const auto mark = spec.set.find("THOLE_TASK"); mark != spec.set.end()) task.mark = mark->second;
+  of_lane_ = task.mark.substr(std::min(task.mark.find('@'), task.mark.size()));
   tasks_.insert_or_assign(bay, std::move(task));
   return pid;
 }
@@ -162,8 +165,18 @@ bool TaskCommands::is_childless() const {
   const auto children = listed_children();
   return children && std::ranges::all_of(*children, [&](pid_t child) {
     return is_of_a_queue(child) || is_helper(child) ||
-           std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; });
+           std::ranges::any_of(tasks_, [&](const auto& entry) { return entry.second.pid == child; }) ||
+           is_of_another_lane(child);
   });
+}
+
+// A runner that was started in a task of ours is below us, and so are its lanes, of this queue or another one: where both are
+// killed their tasks become our children. They are looked after by the next runner.
+bool TaskCommands::is_of_another_lane(pid_t child) const {
+  if (!proc_numbers_are_ours()) return false;
+  if (keeps_lane_lock(child)) return true;       // none that we have open, as we have our own
+  const std::string mark = environment_of(child).word("THOLE_TASK=");
+  return is_mark_of_a_task(mark) && mark.substr(mark.find('@')) != of_lane_;
 }
 
 // By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
@@ -183,6 +196,7 @@ std::vector<ProcessStat> TaskCommands::tree(const Kept& task, std::vector<Proces
     Of whose = known[process.parent];
     if (process.pid == task.pid) whose = Of::this_task;
     else if (std::ranges::find(commands, process.pid) != commands.end()) whose = Of::another_command;
+    else if (process.parent == ::getpid() && is_of_another_lane(process.pid)) whose = Of::another_command;
     else if (whose == Of::nobody && is_of(task, process)) whose = Of::this_task;   // whose parent may be about to end
     known[process.pid] = whose;
     if (whose == Of::this_task) its.push_back(std::move(process));

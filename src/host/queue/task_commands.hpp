@@ -51,6 +51,7 @@ class TaskCommands : public port::Commands {
   bool is_alone(const Kept& task) const;
   bool is_childless() const;
   bool is_of(const Kept& task, const ProcessStat& left) const;
+  bool is_of_another_lane(pid_t child) const;
   std::vector<ProcessStat> tree(const Kept& task, std::vector<ProcessStat>* others = nullptr) const;   // what lives of it
 
   const InheritedSignals& inherited_;
@@ -58,6 +59,7 @@ class TaskCommands : public port::Commands {
   Fd children_, term_;                           // readable when one has ended, and when we are told to
   const bool kernel_lists_children_ = listed_children().has_value();
   std::map<port::Bay, Kept> tasks_;
+  std::string of_lane_;                          // what all our marks end with: the number of this lane, and its queue
   Watched watched_;
   std::vector<port::CommandEvent> events_;
 };

@@ -14,6 +14,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/signal_process.hpp"
@@ -87,27 +88,42 @@ std::optional<TaskProcess::Belongs> belongs(const port::RunTrace& run, pid_t pid
   return later && !is_anothers(pid, word) ? std::optional(TaskProcess::untold) : std::nullopt;
 }
 
-// The lock of the lane in which a task is alone. A lane that has lost its other files has it as well, as has its child on the
-// way to execve(2): neither is what the task has left.
+bool descends_from_us(pid_t pid) {
+  for (auto process = read_process(pid); process && process->parent > 1; process = read_process(process->parent))
+    if (process->parent == ::getpid()) return true;
+  return false;
+}
+
+// The lock of a task's lane. Who has it has inherited it from the lane, mostly: a descriptor can be sent to anybody, too. A
+// lane that has lost its other files has it as well, as has its child on the way to execve(2): neither is left by the task.
 class LaneLock {
  public:
-  LaneLock(const port::RunTrace& run, const QueueFiles& files) {
-    if (!run.alone_in_lane) return;
-    life_ = files.watch_life(*run.alone_in_lane);
-    name_ = fmt::format("/{}.life", *run.alone_in_lane);
+  LaneLock(const port::RunTrace& run, const QueueFiles& files) : run_(run) {
+    if (!run.lane) return;
+    life_ = files.watch_life(*run.lane);
+    name_ = fmt::format("/{}.life", *run.lane);
   }
 
-  bool is_kept_by(pid_t pid) const {
-    if (!life_) return false;
+  std::optional<TaskProcess::Belongs> belongs(pid_t pid) const {
+    if (!life_) return std::nullopt;
     int want = 0;
     const bool has_it = has_own_fifo_open(pid, name_, &want);
     if (!has_it) refuse_unlooked(want);
-    if (!has_it || !keeps_lock(pid, life_.get()).value_or(false)) return false;
+    if (!has_it || !keeps_lock(pid, life_.get()).value_or(false)) return std::nullopt;
+    const ShownEnvironment shown = environment_of(pid);
+    refuse_unlooked(shown.why);
+    if (shown.is_untold()) return std::nullopt;
+    const std::string mark = shown.word("THOLE_TASK=");
+    if (mark.starts_with(run_.mark)) return TaskProcess::keeper;   // whoever it has become
     const auto process = read_process(pid);
-    return process && process->name != lane_process_name && shown_word(pid, "THOLE_TASK=") == Word::missing;
+    if (!run_.is_alone || !process || is_mark_of_a_task(mark) || is_of_a_queue(*process)) return std::nullopt;
+    const std::uint64_t start = run_.identity.start_ticks;
+    const bool may_have_inherited = is_of_our_user(pid) && start != 0 && start_for_all(*process) + 1 >= start;
+    return may_have_inherited || descends_from_us(pid) ? TaskProcess::keeper : TaskProcess::holder;
   }
 
  private:
+  const port::RunTrace& run_;
   Fd life_;
   std::string name_;
 };
@@ -187,14 +203,15 @@ void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
   for (const pid_t pid : pids_to_look_at()) {
     const auto how = [&] {
       const auto told = is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt;
-      return !told && lock.is_kept_by(pid) ? std::optional(TaskProcess::keeper) : told;
+      return told ? told : lock.belongs(pid);
     };
     if (pid == known || pid == ::getpid() || !how()) continue;
     Fd end = end_of(pid);
     const auto still = end ? how() : std::nullopt;   // by now the number may be another's
     if (!still) continue;
     TaskProcess process{pid, *still, std::move(end)};
-    const bool is_ours = *still == TaskProcess::keeper || is_of_this_queue(run, files.directory(), process);
+    const bool by_lock = *still == TaskProcess::keeper || *still == TaskProcess::holder;
+    const bool is_ours = by_lock || is_of_this_queue(run, files.directory(), process);
     if (is_ours && !visit(std::move(process))) return;
   }
 }
@@ -227,7 +244,8 @@ bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int
     anew = false;
     for_each_process_of(run, files, [&](const TaskProcess& process) {
       untold = untold || process.how == TaskProcess::untold;
-      if (process.how == TaskProcess::untold || !told.insert(process.pid).second) return true;
+      if (process.how == TaskProcess::untold || process.how == TaskProcess::holder) return true;
+      if (!told.insert(process.pid).second) return true;
       anew = true;
       const pid_t its_group = ::getpgid(process.pid);
       if (group > 0 && its_group == group) return true;

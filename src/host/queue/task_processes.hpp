@@ -1,9 +1,11 @@
 // What lives of a task whose lane is dead.
 //
 // How a process is known as the task's. Its environment says so (THOLE_TASK), and the command is known by what its lane has
-// noted of it: the pid, which counts only for the process that had it then. What has cleared its environment shows nothing: it
-// is known by the lock of the lane, which it has from that (a descriptor with its flock; to have the FIFO open is not enough),
-// where no other task of the lane lives. The kernel may close the environment of a process
+// noted of it: the pid, which counts only for the process that had it then. What has become another user's is known by that and
+// the lock of its lane (a descriptor with its flock; to have the FIFO open is not enough). What has cleared its environment
+// shows nothing: where no other task of the lane lives it is known by the lock alone, if it has inherited that: it is below us,
+// or of our user and began later than the command. Who else has the lock may have been sent it: he is waited for, and never
+// signalled. The kernel may close the environment of a process
 // to its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the
 // command, and is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With
 // hidepid=2 proc does not even show it; the command alone is known then.
@@ -40,7 +42,7 @@ bool began_at(const ProcessStat& process, std::uint64_t ticks);
 model::ProcessIdentity identity_of(pid_t pid);
 
 struct TaskProcess {
-  enum Belongs { command, marked, keeper, untold };   // keeper: of the lock of the lane in which it is alone
+  enum Belongs { command, marked, keeper, holder, untold };   // keeper, holder: by the lane's lock, surely or perhaps
   pid_t pid = 0;
   Belongs how = untold;
   Fd end;                                        // readable when it has ended

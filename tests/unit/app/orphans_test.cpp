@@ -361,7 +361,7 @@ TEST_F(OrphansTest, WhatShowsNoTaskIsLeftAloneWhereTheRecordIsNotOfNow) {
     alter(task.job, port::Verb::cancel);
     orphans->look_after();
     EXPECT_THAT(lanes.signals, testing::Contains(SIGINT));
-    EXPECT_FALSE(lanes.looked_for.alone_in_lane) << of_another_moment;
+    EXPECT_FALSE(lanes.looked_for.lane) << of_another_moment;
     lanes.signals.clear();
     lanes.end(task);
     orphans->look_after();

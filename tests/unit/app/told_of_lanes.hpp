@@ -62,14 +62,14 @@ struct ToldOfLanes : port::Lanes {
     if (unseen) throw port::Unseen(Error(ErrorCode::unavailable, "it is elsewhere"));
     for (const auto& [mark, end] : living_)
       if (run.mark.starts_with(mark)) ends.emplace_back(::fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
-    if (run.alone_in_lane)
+    if (run.lane && run.is_alone)
       for (const Fd& keeper : keepers) ends.emplace_back(::fcntl(keeper.get(), F_DUPFD_CLOEXEC, 3));
     return ends;
   }
   bool signal_bearers(const port::RunTrace& run, model::Signal signal) override {
     if (cannot_be_signalled) throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(EMFILE);
     signals.push_back(static_cast<int>(signal));
-    if (run.alone_in_lane) signals_to_keepers += keepers.size();
+    if (run.lane && run.is_alone) signals_to_keepers += keepers.size();
     return !bearers(run).empty();
   }
   std::vector<Fd> holders(unsigned, const port::RunTrace&) override { return {}; }
