@@ -65,7 +65,7 @@ struct RunTrace {
   // By what such a process is known as this queue's, and not a copy's of it; see host/queue/copied_queue.hpp.
   enum class By { number, directory, nothing } known_by = By::number;
   std::optional<unsigned> lane{};                // whose lock tells, too; nothing where it is not sure that this is its lane
-  bool is_alone = false;                         // no other task of it lives: what has the lock and shows no task is of this one
+  bool is_alone = false;                         // no other task of it lives: what has the lock and shows none is of this one
 };
 
 // The number of its lane, in its THOLE_TASK behind the mark of the run.

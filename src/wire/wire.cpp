@@ -61,6 +61,9 @@ Backends live_backends(const Settings& settings, const std::string& program, con
   return present;
 }
 
+// By a command that has asked for an answer, while its keeper asks the drivers.
+constexpr Millis patience_of_who_is_asked{2'000};
+
 bool is_directory(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -107,6 +110,24 @@ const app::Observer& Wire::glance() {
   return *parts_->glance;
 }
 
+std::unique_ptr<host::MachineFile> Wire::open_machine_file() {
+  const host::TopologyReader reader({settings_.program, "", settings_.hwloc_library});
+  return std::make_unique<host::MachineFile>(settings_.machine,
+                                             host::machine_directories(settings_.machines_dir, settings_.program),
+                                             [reader](const std::string& xml) { return reader.read_xml(xml); });
+}
+
+// The CPUs are the same as before.
+std::unique_ptr<app::Observer> Wire::look_anew() {
+  Backends backends;
+  if (settings_.machine.empty()) backends = live_backends(settings_, settings_.program, places_.personal_or_none());
+  else backends.push_back(open_machine_file());
+  auto observer = std::make_unique<app::Observer>(std::move(backends), nullptr, parts_->clock, !settings_.machine.empty());
+  observer->look(std::min<Millis>(settings_.probe_cold, patience_of_who_is_asked));
+  observer->rest();                              // no probe of ours beside a job
+  return observer;
+}
+
 std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
   Backends backends;
   port::TopologySource* topology = nullptr;
@@ -118,10 +139,7 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
           host::LiveTopologyOptions{settings_.sysroot, {settings_.program, root, settings_.hwloc_library}});
     topology = parts_->topology.get();
   } else {
-    const host::TopologyReader reader({settings_.program, "", settings_.hwloc_library});
-    auto file = std::make_unique<host::MachineFile>(settings_.machine,
-                                                    host::machine_directories(settings_.machines_dir, settings_.program),
-                                                    [reader](const std::string& xml) { return reader.read_xml(xml); });
+    auto file = open_machine_file();
     topology = parts_->file = file.get();
     backends.push_back(std::move(file));
   }
@@ -252,11 +270,12 @@ std::optional<model::JobId> Wire::job_of_lane(pid_t pid) {
 
 app::Site& Wire::site() {
   if (!parts_->late_store) parts_->late_store = std::make_unique<LateStore>([this]() -> port::ClaimStore& { return store(); });
-  if (!parts_->site)
-    parts_->site =
-        std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
-                                              settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend(),
-                                              shell_above});
+  if (parts_->site) return *parts_->site;
+  parts_->site =
+      std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
+                                            settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend(),
+                                            shell_above});
+  parts_->site->look_anew = [this] { return look_anew(); };
   return *parts_->site;
 }
 

@@ -24,6 +24,7 @@ namespace thole::host {
 struct ClaimStoreOptions;
 struct StateLocation;
 struct QueuePlaces;
+class MachineFile;
 }
 
 namespace thole::wire {
@@ -74,6 +75,8 @@ class Wire {
 
  private:
   std::unique_ptr<app::Observer> make_observer(bool ask_drivers);
+  std::unique_ptr<app::Observer> look_anew();
+  std::unique_ptr<host::MachineFile> open_machine_file();
   host::ClaimStoreOptions store_options();
   app::Lend lend();
   std::string machine_name();      // of a simulated machine, for directories

@@ -34,6 +34,9 @@ struct Site {
   Lend lend = {};                              // empty: nobody lends
   AskShell shell = {};                         // for what people are told to type; empty: a POSIX one
   std::string claim_named_by = "THOLE_CLAIM";  // what has put us inside a claim, for people: the variable, or an option
+  // What is on the GPUs now, for who has claimed long ago: the observer above shows what was there then, and another thread may
+  // be looking by it. Empty: that one will do.
+  std::function<std::unique_ptr<Observer>()> look_anew = {};
 };
 
 // Where a waiter stands; given to the caller whenever it changes.

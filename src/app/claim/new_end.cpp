@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "app/claim/line_as_told.hpp"
@@ -13,7 +14,7 @@ namespace thole::app {
 namespace {
 
 constexpr unsigned most_looks = 20;              // who holds something can change its end all the time
-constexpr Seconds longest_look{2};
+constexpr Seconds longest_look{2}, to_type_it{15};
 
 bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
@@ -28,9 +29,7 @@ struct Delayed {
 struct StillThere {
   std::vector<model::InLine> with_ticket;
   std::vector<model::InLine> by_word;            // the ticket was written over, and he says himself that he waits
-  std::vector<model::InLine> stopped;            // others go before them until they go on
   bool nobody() const { return with_ticket.empty() && by_word.empty(); }
-  bool all_gone() const { return nobody() && stopped.empty(); }
 };
 
 StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const std::vector<model::Waiting>& waiting) {
@@ -42,7 +41,7 @@ StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const s
              (passed.second == one.uid || one.uid == static_cast<std::uint32_t>(-1));
     });
     if (ticket == waiting.end()) unseen.push_back(passed);
-    else (ticket->stopped ? there.stopped : there.with_ticket).push_back(passed);
+    else if (!ticket->stopped) there.with_ticket.push_back(passed);   // others go before who is stopped
   }
   if (unseen.empty()) return there;
   const std::vector<model::InLine> said = store.said_in_line(claim.keys);
@@ -61,15 +60,15 @@ bool wants_any_of(const model::Waiting& waiter, const EndOfClaim& claim) {
 }
 
 // What the line can count on while this claim ends then.
-std::vector<plan::Outlook> outlooks_if(const Site& site, std::vector<model::Holding> holdings,
+std::vector<plan::Outlook> outlooks_if(const Site& site, const Observer& observer, std::vector<model::Holding> holdings,
                                        const std::vector<model::Waiting>& waiting, const EndOfClaim& claim,
                                        std::optional<WallTime> until) {
   const WallTime now = site.clock.wall();
   for (model::Holding& holding : holdings)
     if (is_of(claim, holding)) holding.until = until;
-  const model::Snapshot& snapshot = site.observer.snapshot();
+  const model::Snapshot& snapshot = observer.snapshot();
   LineAsTold line;
-  for (const model::Unit& unit : site.observer.units()) {
+  for (const model::Unit& unit : observer.units()) {
     std::vector<model::Holding> own;
     for (const model::Holding& holding : holdings)
       if (holding.key == unit.key) own.push_back(holding);
@@ -81,6 +80,30 @@ std::vector<plan::Outlook> outlooks_if(const Site& site, std::vector<model::Hold
   for (const model::Waiting& one : waiting) line.add(one);
   return plan::outlooks(line.view, line.states, now);
 }
+
+// What uses a GPU without a claim keeps it from who waits: since the claim has begun that may be another one.
+class SeenNow {
+ public:
+  explicit SeenNow(const Site& site) : site_(site) {}
+
+  // Throws Error(unavailable) where a driver does not answer.
+  const Observer& observer() {
+    if (!site_.look_anew) return site_.observer;
+    if (!anew_) anew_ = site_.look_anew();
+    for (const model::Observation& seen : anew_->snapshot().observations)
+      if (!seen.answered || seen.age)
+        throw Error(ErrorCode::unavailable,
+                    "others have let this claim go first, and whether a later end puts one of them off cannot be told while "
+                    "the driver does not answer")
+            .about(seen.source)
+            .hint("try again; meanwhile it ends when it was to");
+    return *anew_;
+  }
+
+ private:
+  const Site& site_;
+  std::unique_ptr<Observer> anew_;
+};
 
 // The line and the claims at one moment.
 struct Look {
@@ -106,8 +129,8 @@ bool is_later(std::optional<WallTime> until, std::optional<WallTime> earlier) {
 }
 
 // Whom that end puts off, compared with the earlier one; absent: nobody.
-std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, const Look& seen, std::optional<WallTime> earlier,
-                                  std::optional<WallTime> until) {
+std::optional<Delayed> put_off_by(const Site& site, SeenNow& now_seen, const EndOfClaim& claim, const Look& seen,
+                                  std::optional<WallTime> earlier, std::optional<WallTime> until) {
   const StillThere& there = seen.there;
   if (there.nobody()) return std::nullopt;
   const model::InLine& first = there.with_ticket.empty() ? there.by_word.front() : there.with_ticket.front();
@@ -116,8 +139,9 @@ std::optional<Delayed> put_off_by(const Site& site, const EndOfClaim& claim, con
   if (!there.by_word.empty()) return Delayed{there.by_word.front().second, std::nullopt};   // what he wants is not to be seen
   const WallTime now = site.clock.wall();
   const auto after_now = [&](WallTime when) { return std::max(when, now + Millis{1}); };
-  const auto was = outlooks_if(site, seen.holdings, seen.waiting, claim, after_now(*earlier));
-  const auto is = outlooks_if(site, seen.holdings, seen.waiting, claim, until);
+  const Observer& observer = now_seen.observer();
+  const auto was = outlooks_if(site, observer, seen.holdings, seen.waiting, claim, after_now(*earlier));
+  const auto is = outlooks_if(site, observer, seen.holdings, seen.waiting, claim, until);
   std::optional<Delayed> found;
   for (std::size_t i = 0; i < seen.waiting.size(); ++i) {
     const model::Waiting& waiter = seen.waiting[i];
@@ -145,11 +169,13 @@ struct Moved {
 // it stays as it is: of those who then wrote theirs at once each would count on the others' as they were.
 Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
   const SteadyTime give_up = site.clock.steady() + longest_look;
+  SeenNow now_seen(site);
   for (unsigned tries = 1;; ++tries) {
     const std::optional<model::Moment> moment = store.moment();
     const Look seen = look(store, claim);
     if (seen.there.nobody()) return {.is_recorded = store.amend(claim.id, until)};
-    if (auto whom = put_off_by(site, claim, seen, seen.declared_end(claim), until)) return {.puts_off = std::move(whom)};
+    auto whom = put_off_by(site, now_seen, claim, seen, seen.declared_end(claim), until);
+    if (whom) return {.puts_off = std::move(whom)};
     if (moment) {
       const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
       if (amended != port::Amended::outdated) return {.is_recorded = amended == port::Amended::recorded};
@@ -164,7 +190,8 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
   if (!whom.ends_by)
     throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, and is told by when it ends", user))
         .hint("it can be extended once nobody of them waits any more");
-  const auto left = std::chrono::floor<Seconds>(*whom.ends_by - now);
+  auto left = std::chrono::floor<Seconds>(*whom.ends_by - now);
+  if (left > 2 * to_type_it) left -= to_type_it;
   throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, since it was to end by {}", user,
                                                   format_local(*whom.ends_by, now)))
       .hint(left > Seconds{0} ? "it can be extended until then: thole extend " + format_duration(left)
@@ -186,18 +213,18 @@ EndOfClaim end_of_claim(const Acquired& acquired) {
   return {acquired.claim.id(), acquired.claim.keys(), acquired.passed, acquired.ends_by};
 }
 
-bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until) {
+bool may_end_at(port::ClaimStore& store, const Site& site, const Acquired& acquired, std::optional<WallTime> until) {
   if (acquired.passed.empty()) return true;
   const EndOfClaim claim = end_of_claim(acquired);
   const Look seen = look(store, claim);
-  if (seen.there.all_gone()) {
-    acquired.passed.clear();
-    acquired.ends_by.reset();
-  }
-  if (seen.there.nobody()) return true;
+  if (seen.there.nobody()) return true;          // whoever is stopped comes back to his number
   const std::optional<WallTime> before = seen.declared_end(claim);
   if (before && !is_later(until, before)) return true;
-  return move_end(store, site, claim, until).is_recorded;
+  try {
+    return move_end(store, site, claim, until).is_recorded;
+  } catch (const Error&) {                       // nobody can tell
+    return false;
+  }
 }
 
 bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> until) {
@@ -211,7 +238,8 @@ bool amend_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
 void check_hidden_end(port::ClaimStore& store, const Site& site, const EndOfClaim& claim, std::optional<WallTime> earlier,
                       std::optional<WallTime> until) {
   if (claim.passed.empty()) return;
-  if (const auto whom = put_off_by(site, claim, look(store, claim), earlier, until)) refuse_to_put_off(*whom, site);
+  SeenNow now_seen(site);
+  if (const auto whom = put_off_by(site, now_seen, claim, look(store, claim), earlier, until)) refuse_to_put_off(*whom, site);
 }
 
 }  // namespace thole::app

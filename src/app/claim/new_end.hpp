@@ -21,9 +21,8 @@ struct EndOfClaim {
 };
 EndOfClaim end_of_claim(const Acquired& acquired);
 
-// May what begins in it now end then, without putting them off? Then a later end is known to others by now. Once nobody of them
-// waits, it may from then on.
-bool may_end_at(port::ClaimStore& store, const Site& site, Acquired& acquired, std::optional<WallTime> until);
+// May what begins in it now end then, without putting them off? Then a later end is known to others by now.
+bool may_end_at(port::ClaimStore& store, const Site& site, const Acquired& acquired, std::optional<WallTime> until);
 
 // Records a new end; false when it cannot be recorded. Throws Error(unavailable) where that would put somebody off, or where
 // nobody can tell (the claims are kept locked, and somebody waits whom this one has passed).

@@ -113,16 +113,34 @@ TEST_F(NewEnd, OfWhatStandsStillIsReckonedByWhatItWouldBeIfItWentOn) {
   EXPECT_EQ(end_of(1), std::nullopt);
 }
 
-// Who is stopped is to be counted again when he goes on.
+// Who is stopped comes back to his number, also where he has left the line meanwhile (thole claim).
 TEST_F(NewEnd, WhoStandsStillIsForgottenByNoLook) {
-  app::Acquired acquired;
-  acquired.passed = {{7, 3}};
-  store.line.front().stopped = true;
-  EXPECT_TRUE(app::may_end_at(store, *fake.site, acquired, after(60)));
-  EXPECT_EQ(acquired.passed.size(), 1u);
-  store.line.clear();
-  EXPECT_TRUE(app::may_end_at(store, *fake.site, acquired, after(60)));
-  EXPECT_TRUE(acquired.passed.empty());
+  store.held.pop_back();                         // nobody is to spare
+  app::EndOfClaim first{"first", store.held[1].keys, {{7, 3}}, std::nullopt};
+  store.line.front().eligible = {store.slots[0], store.slots[1], store.slots[2]};
+  const auto line = std::exchange(store.line, {});
+  EXPECT_TRUE(app::amend_end(store, *fake.site, first, after(6)));
+  store.line = line;
+  EXPECT_THROW(app::amend_end(store, *fake.site, first, after(60)), Error);
+}
+
+// The spare one is in use by who has claimed nothing, since the claim began.
+TEST_F(NewEnd, IsAskedOfTheMachineAsItIsNow) {
+  store.held.pop_back();
+  EXPECT_TRUE(extend("first", 60));
+  store.held[1].until = after(5);
+  test::FakeSite now{4};
+  model::GpuProcess stranger;
+  stranger.pid = 4711;
+  stranger.memory_mib = 11000;
+  now.backend->gpus[3].use.processes = std::vector{stranger};
+  now.backend->gpus[3].use.memory_used_mib = 11000;
+  fake.site->look_anew = [&] {
+    now.observer->look(Millis{1000});
+    return std::move(now.observer);
+  };
+  EXPECT_THAT(test::said([&] { extend("first", 60); }), testing::HasSubstr("u3 has let this claim go first"));
+  EXPECT_EQ(end_of(1), after(5));
 }
 
 TEST_F(NewEnd, IsFreeOnceNobodyOfThemWaits) {
