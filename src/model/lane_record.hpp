@@ -130,6 +130,8 @@ struct LaneRecord {
   std::uint64_t mounting;                    // of the file system that this file is on; 0: not known
   std::uint32_t mounting_seal;               // mounting_seal()
   std::atomic<std::int32_t> passed_over;     // by the lane, as it stands in line: its pid while others need not wait for it
+  std::uint64_t start_ticks;                 // of the lane, as those of a command
+  std::uint32_t start_seal;                  // start_seal()
 };
 
 inline constexpr std::uint32_t seal_of_nothing = 2166136261u;
@@ -206,6 +208,12 @@ inline std::uint32_t calls_seal(const LaneRecord& record) { return sealed(number
 inline std::uint32_t mounting_seal(const LaneRecord& record) { return sealed(number_seal(record), record.mounting); }
 inline std::uint64_t mounting_of(const LaneRecord& record) {
   return record.mounting_seal == mounting_seal(record) ? record.mounting : 0;
+}
+
+// Since when this lane has been there: what has inherited its lock began later. 0: not known.
+inline std::uint32_t start_seal(const LaneRecord& record) { return sealed(number_seal(record), record.start_ticks); }
+inline std::uint64_t start_of(const LaneRecord& record) {
+  return record.start_seal == start_seal(record) ? record.start_ticks : 0;
 }
 
 // A lane of an earlier build leaves what one before it has noted there.

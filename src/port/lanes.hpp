@@ -65,6 +65,7 @@ struct RunTrace {
   // By what such a process is known as this queue's, and not a copy's of it; see host/queue/copied_queue.hpp.
   enum class By { number, directory, nothing } known_by = By::number;
   std::optional<unsigned> lane{};                // whose lock tells, too; nothing where it is not sure that this is its lane
+  std::uint64_t lane_start = 0;                  // ticks as those of a command; 0: not known
   bool is_alone = false;                         // no other task of it lives: what has the lock and shows none is of this one
 };
 
@@ -75,6 +76,7 @@ inline std::string word_of_lane(std::uint64_t number) { return fmt::format("{:01
 inline void put_lane(RunTrace& run, const model::LaneRecord* record, bool is_copy) {
   const std::uint64_t number = record && !is_copy ? model::number_of(*record) : 0;
   if (number != 0) run.mark += word_of_lane(number);
+  run.lane_start = record && !is_copy ? model::start_of(*record) : 0;
   run.known_by = is_copy ? RunTrace::By::nothing : number != 0 ? RunTrace::By::number : RunTrace::By::directory;
 }
 

@@ -190,3 +190,60 @@ def test_a_lane_leaves_alone_what_a_runner_below_it_has_left(queue, tmp_path, ho
     queue.call("cancel", two)
     queue.until_ended(two)
     assert gone(main)
+
+
+FORGED = "THOLE_TASK=1.0.1.0123456789abcdef@/elsewhere "
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["lane lives", "lane killed"])
+def test_what_has_taken_on_the_mark_of_another_task_is_of_its_own(queue, tmp_path, dies):
+    """By a saved environment, say. Its lane's lock tells."""
+    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c",
+                       FORGED + LEAVES.format("left").removeprefix("env -i ") + "until [ -e end ]; do sleep 0.02; done")
+    left = int(text_of(tmp_path / "left"))
+    if dies:
+        lane_dies(queue)
+        assert f"process {left} sleep 600, which has its lane's lock" in " ".join(queue.call("why", "job", job).stdout.split())
+    (tmp_path / "end").touch()
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 1} and gone(left)
+
+
+def test_who_shows_the_mark_of_a_dead_lanes_task_is_of_the_living_one_whose_lock_it_has(queue, tmp_path):
+    one = queue.submit("-g", "1", "--", "sh", "-c", "echo \"$THOLE_TASK\" > mark.new; mv mark.new mark; exec sleep 600")
+    mark = text_of(tmp_path / "mark").strip()
+    lane_dies(queue)
+    two = queue.submit("-g", "1", "--", "env", f"THOLE_TASK={mark}", "sh", "-c",
+                       "echo $$ > main.new; mv main.new main; exec sleep 600")
+    main = int(text_of(tmp_path / "main"))
+    queue.call("cancel", one)
+    queue.until_ended(one)
+    assert state_of(main) == "S" and queue.states(two) == {"running": 1}
+    queue.call("cancel", two)
+    queue.until_ended(two)
+
+
+def test_what_an_earlier_task_of_the_lane_has_left_is_ended_with_the_last(queue, tmp_path):
+    """Whoever is killed: it began after the lane, though before the last command."""
+    job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
+                       'if [ $THOLE_TASK_INDEX = 0 ]; then ' + LEAVES.format("left").replace("'", '"').replace("$$", "\\$\\$")
+                       + 'until [ -e end ]; do sleep 0.02; done; else until [ -e left ]; do sleep 0.02; done; exec sleep 600; fi')
+    left = int(text_of(tmp_path / "left"))
+    (tmp_path / "end").touch()
+    eventually(lambda: queue.states(job) == {"running": 1, "done": 1}, "the first has ended")
+    [last] = queue.until_asleep()
+    queue.kill([queue.runner(), queue.working_lane()])
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert gone(left) and gone(last)
+
+
+def test_whose_command_has_ended_does_not_run_as_long_as_its_neighbour(queue, tmp_path):
+    """Nobody has seen it live: its runner and its lane were killed before. The number that it has noted is gone."""
+    job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--", "sleep", "600")
+    first, second = queue.until_asleep(2)
+    queue.kill([queue.runner(), queue.working_lane(), first])
+    eventually(lambda: gone(first), "it has ended")
+    queue.call("retry", job, check=False)        # anything that wakes a runner
+    eventually(lambda: queue.states(job) == {"running": 1, "lost": 1}, lambda: queue.runner_log())
+    assert not gone(second)

@@ -183,7 +183,8 @@ void Orphans::find_living(Orphan& orphan) {
   look_at_neighbours(orphan);
   std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
   orphan.of_itself = !processes.empty();
-  orphan.seen = orphan.seen || orphan.of_itself || command_has_ended(orphan);
+  // Of a command that has noted its number, and is not there, too.
+  orphan.seen = orphan.seen || orphan.of_itself || orphan.run.command > 0 || command_has_ended(orphan);
   if (!another_explains(orphan))
     for (Fd& holder : ports_.lanes.holders(number, orphan.run)) processes.push_back(std::move(holder));
   orphan.processes = std::move(processes);

@@ -184,6 +184,17 @@ bool keeps_lane_lock(pid_t pid) {
   return keeps_lock_of(pid, is_life_of_a_lane, [](const OpenFile& open) { return S_ISFIFO(open.mode); });
 }
 
+bool keeps_lock_of_another_lane(pid_t pid, int life) {
+  struct stat own;
+  if (::fstat(life, &own) != 0) return false;
+  bool found = false;
+  for_each_own_file(pid, is_life_of_a_lane, [&](const OpenFile& open) {
+    const bool is_own = open.inode == own.st_ino && open.device == own.st_dev;
+    found = found || (!is_own && S_ISFIFO(open.mode) && has_flock(pid, open.fd, true));
+  });
+  return found;
+}
+
 KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop) {
   KeptLocks kept;
   bool unread = false;

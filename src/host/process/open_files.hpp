@@ -65,5 +65,6 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name, int* want = null
 // those that we have open, too. A command may lock files of its own whose names are like these: those are no FIFOs.
 bool keeps_runner_lock(pid_t pid);
 bool keeps_lane_lock(pid_t pid);
+bool keeps_lock_of_another_lane(pid_t pid, int life);   // but for the lane of this FIFO
 
 }  // namespace thole::host

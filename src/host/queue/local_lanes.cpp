@@ -46,10 +46,14 @@ bool begin_record(const port::SeenRecord& seen, model::JobId job) {
 
 // By the lane itself.
 bool note_lane(const port::SeenRecord& seen) {
+  const auto process = read_self();
+  const bool known = process && clocks_ahead().known;
+  if (!seen.write(seen->start_ticks, known ? start_for_all(*process) : 0)) return false;
   return seen.write(seen->pid_namespace, pid_namespace()) && seen.write(seen->pid, ::getpid()) &&
          seen.write(seen->namespace_seal, model::namespace_seal(*seen)) &&
          seen.write(seen->number_seal, model::number_seal(*seen)) && seen.write(seen->calls_seal, model::calls_seal(*seen)) &&
-         seen.write(seen->mounting_seal, model::mounting_seal(*seen));
+         seen.write(seen->mounting_seal, model::mounting_seal(*seen)) &&
+         seen.write(seen->start_seal, model::start_seal(*seen));
 }
 
 // A full disk has no room for it.

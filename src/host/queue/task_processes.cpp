@@ -112,15 +112,17 @@ class LaneLock {
     if (!has_it || !keeps_lock(pid, life_.get()).value_or(false)) return std::nullopt;
     const ShownEnvironment shown = environment_of(pid);
     refuse_unlooked(shown.why);
-    if (shown.is_untold()) return std::nullopt;
-    const std::string mark = shown.word("THOLE_TASK=");
-    if (mark.starts_with(run_.mark)) return TaskProcess::keeper;   // whoever it has become
+    if (shown.is_untold() || is_of_another(pid)) return std::nullopt;
+    if (shown.word("THOLE_TASK=").starts_with(run_.mark)) return TaskProcess::keeper;   // whoever it has become
     const auto process = read_process(pid);
-    if (!run_.is_alone || !process || is_mark_of_a_task(mark) || is_of_a_queue(*process)) return std::nullopt;
-    const std::uint64_t start = run_.identity.start_ticks;
+    if (!run_.is_alone || !process || is_of_a_queue(*process)) return std::nullopt;
+    const std::uint64_t start = run_.lane_start;
     const bool may_have_inherited = is_of_our_user(pid) && start != 0 && start_for_all(*process) + 1 >= start;
     return may_have_inherited || descends_from_us(pid) ? TaskProcess::keeper : TaskProcess::holder;
   }
+
+  // Anybody can take another task's mark on (a saved environment); what has another lane's lock is of that one all the same.
+  bool is_of_another(pid_t pid) const { return life_ && keeps_lock_of_another_lane(pid, life_.get()); }
 
  private:
   const port::RunTrace& run_;
@@ -202,7 +204,8 @@ void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
   }
   for (const pid_t pid : pids_to_look_at()) {
     const auto how = [&] {
-      const auto told = is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt;
+      auto told = is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt;
+      if (told == TaskProcess::marked && lock.is_of_another(pid)) told.reset();
       return told ? told : lock.belongs(pid);
     };
     if (pid == known || pid == ::getpid() || !how()) continue;

@@ -4,7 +4,7 @@
 // noted of it: the pid, which counts only for the process that had it then. What has become another user's is known by that and
 // the lock of its lane (a descriptor with its flock; to have the FIFO open is not enough). What has cleared its environment
 // shows nothing: where no other task of the lane lives it is known by the lock alone, if it has inherited that: it is below us,
-// or of our user and began later than the command. Who else has the lock may have been sent it: he is waited for, and never
+// or of our user and began later than the lane. Who else has the lock may have been sent it: he is waited for, and never
 // signalled. The kernel may close the environment of a process
 // to its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the
 // command, and is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With
