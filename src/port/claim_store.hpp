@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,9 +103,9 @@ class ClaimLine {
   virtual std::unique_ptr<Place> enter(Entry entry) = 0;
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
 
-  // Those who say in a file of their own that they stand in line for one of these units, and live, also where their tickets
-  // were written over: their numbers and users.
-  virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) = 0;
+  // Those of these users who say in a file of their own that they stand in line for one of these units, and live, also where
+  // their tickets were written over: their numbers and users.
+  virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) = 0;
 
   // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
   // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot

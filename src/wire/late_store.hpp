@@ -26,8 +26,8 @@ class LateStore : public port::ClaimStore {
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override {
     open_().check(id, units, handed, owner);
   }
-  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) override {
-    return open_().said_in_line(keys);
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) override {
+    return open_().said_in_line(keys, users);
   }
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override {
     return open_().amend(id, until, overdue);

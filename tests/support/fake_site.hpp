@@ -114,7 +114,7 @@ class FakeStore final : public port::ClaimStore {
   }
   std::vector<pid_t> wanted_by(const port::Claim&) override { return wanting; }
   std::vector<model::InLine> said;               // who says himself that he waits
-  std::vector<model::InLine> said_in_line(const std::vector<std::string>&) override { return said; }
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>&, const std::set<uid_t>&) override { return said; }
   void check(const std::string&, const std::vector<std::string>&, std::span<const Fd>, uid_t) override {}
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t>) override {
     if (on_amend) on_amend();

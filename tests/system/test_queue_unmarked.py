@@ -227,7 +227,8 @@ def test_what_an_earlier_task_of_the_lane_has_left_is_ended_with_the_last(queue,
     """Whoever is killed: it began after the lane, though before the last command."""
     job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
                        'if [ $THOLE_TASK_INDEX = 0 ]; then ' + LEAVES.format("left").replace("'", '"').replace("$$", "\\$\\$")
-                       + 'until [ -e end ]; do sleep 0.02; done; else until [ -e left ]; do sleep 0.02; done; exec sleep 600; fi')
+                       + 'until [ -e end ]; do sleep 0.02; done; else until [ -e left ]; do sleep 0.02; done; '
+                         'exec sleep 600; fi')
     left = int(text_of(tmp_path / "left"))
     (tmp_path / "end").touch()
     eventually(lambda: queue.states(job) == {"running": 1, "done": 1}, "the first has ended")

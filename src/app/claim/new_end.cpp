@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "app/claim/line_as_told.hpp"
@@ -44,7 +45,9 @@ StillThere still_there(port::ClaimStore& store, const EndOfClaim& claim, const s
     else if (!ticket->stopped) there.with_ticket.push_back(passed);   // others go before who is stopped
   }
   if (unseen.empty()) return there;
-  const std::vector<model::InLine> said = store.said_in_line(claim.keys);
+  std::set<uid_t> users;                         // of others any number says so
+  for (const model::InLine& passed : unseen) users.insert(passed.second);
+  const std::vector<model::InLine> said = store.said_in_line(claim.keys, users);
   for (const model::InLine& passed : unseen)
     if (std::ranges::count(said, passed) > 0) there.by_word.push_back(passed);
   return there;

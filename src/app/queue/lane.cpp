@@ -48,6 +48,8 @@ class Lane {
   void obey_door();
   bool somebody_waits();
   bool next_may_begin();
+  bool may_take(std::optional<Seconds> time);
+  bool may_begin(const port::TakenTask& taken);
   bool may_go_on();
   bool is_told_to_end();
   void wait_for_word_of_the_end();
@@ -65,6 +67,7 @@ class Lane {
   LaneTasks tasks_;
   model::JobSpec spec_;
   model::JobId job_ = 0;
+  std::optional<Seconds> asked_for_;             // the time with which the next task may begin
   bool leaving_ = false;                         // it takes no more tasks
   bool set_aside_ = false;                       // the file our job is in: nobody can be told what becomes of it
   bool newer_ = false;                           // that file is a newer thole's: it finds the ends in the record
@@ -157,7 +160,7 @@ void Lane::turn(bool take) {
   const bool told_to_end = is_told_to_end();
   const bool stands = turn.taken.empty() || (!told_to_end && ports_.lanes.stands(seat_));
   if (!stands && !told_to_end) leave("somebody has removed this lane's files; it ends after its present tasks");
-  for (const port::TakenTask& taken : turn.taken) stands ? tasks_.begin(taken) : tasks_.give_back(taken);
+  for (const port::TakenTask& taken : turn.taken) stands && may_begin(taken) ? tasks_.begin(taken) : tasks_.give_back(taken);
   const bool began = tasks_.any() || std::ranges::any_of(tasks_.ends(), [](const auto& end) { return !end.unstarted; });
   const bool first = began && tasks_.notes().claimed();
   carefully([&] {
@@ -205,9 +208,20 @@ bool Lane::next_may_begin() {
   if (claim_.acquired().passed.empty()) return true;
   const std::optional<model::Job> job = job_of(ports_.jobs, job_);
   if (!job) return true;
-  std::optional<WallTime> until;
-  if (job->terms.time) until = site_.clock.wall() + *job->terms.time + spec_.beyond_limit();
-  return claim_.may_end_at(until);
+  asked_for_ = job->terms.time;
+  return may_take(asked_for_);
+}
+
+bool Lane::may_take(std::optional<Seconds> time) {
+  return claim_.may_end_at(time ? std::optional(site_.clock.wall() + *time + spec_.beyond_limit()) : std::nullopt);
+}
+
+// Its limit may have been edited between that question and the store's answer.
+bool Lane::may_begin(const port::TakenTask& taken) {
+  if (claim_.acquired().passed.empty() || taken.time == asked_for_) return true;
+  bool may = false;
+  carefully([&] { may = may_take(taken.time); });
+  return may;
 }
 
 // As the machine is when it goes down: what it begins then comes to nothing.

@@ -207,14 +207,16 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
 std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units) {
   const Words words = this->words();
   if (!words.directory) return {};
-  return in_line_among(words.directory.get(), words.number, units, most_heard);
+  return in_line_among(words.directory.get(), words.number, units, most_heard, [](uid_t) { return true; });
 }
 
-std::vector<model::InLine> FifoStore::said_in_line(const std::vector<std::string>& keys) {
+std::vector<model::InLine> FifoStore::said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) {
   model::SlotSet units;
   for (const std::string& key : keys)
     if (const auto slot = nodes_->slot_of(key)) units.set(*slot);
-  return in_line(units);
+  const Words words = this->words();
+  if (!words.directory) return {};
+  return in_line_among(words.directory.get(), words.number, units, most_heard, [&](uid_t uid) { return users.contains(uid); });
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

@@ -39,7 +39,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
-  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys) override;
+  std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) override;
   std::vector<std::string> own_claim(const std::string& id) override;
   std::optional<std::uint64_t> own_share(const std::string& id) override;
   port::ClaimLocks own_locks(const std::string& id) override;

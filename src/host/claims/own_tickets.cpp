@@ -155,10 +155,11 @@ std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<c
   return said;
 }
 
-std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most) {
+std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most,
+                                         const std::function<bool(uid_t)>& of) {
   std::vector<model::InLine> said;
   std::vector<TicketRecord> records(turn_places);
-  const FilesOfUsers users = files_in_turn(directory, [](uid_t) { return true; });
+  const FilesOfUsers users = files_in_turn(directory, of);
   hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
     const ssize_t bytes = ::pread(fd, records.data(), records.size() * sizeof records[0], ticket_offset(0));
     const std::size_t there = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof records[0] : 0;

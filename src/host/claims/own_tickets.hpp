@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ bool says(int directory, const std::string& name, std::uint64_t number, const Ti
 // somebody makes long or many of his own is his own loss, and a look never needs more than one descriptor.
 std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets);
 
-// Who says, and lives, that he waits for some of these units. At most `most`.
-std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most);
+// Who of these users says, and lives, that he waits for some of these units. At most `most`.
+std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most,
+                                         const std::function<bool(uid_t)>& of);
 
 }  // namespace thole::host

@@ -171,9 +171,9 @@ bool TaskCommands::is_childless() const {
 }
 
 // A runner that was started in a task of ours is below us, and so are its lanes, of this queue or another one: where both are
-// killed their tasks become our children. They are looked after by the next runner. What has a lock of ours is of ours, whatever
-// it shows; what has none, and shows another lane, is of that. One that is closed to us looks like a lane's command: it leads
-// a group, in a session that somebody else has made, and not ours.
+// killed their tasks become our children. They are looked after by the next runner. What has a lock of ours is of ours,
+// whatever it shows; what has none, and shows another lane, is of that. One that is closed to us looks like a lane's command:
+// it leads a group, in a session that somebody else has made, and not ours.
 bool TaskCommands::is_of_another_lane(pid_t child) const {
   if (!proc_numbers_are_ours()) return false;
   if (keeps_lane_lock(child)) return true;       // none that we have open, as we have our own
