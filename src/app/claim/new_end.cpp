@@ -176,8 +176,10 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
   for (unsigned tries = 1;; ++tries) {
     const std::optional<model::Moment> moment = store.moment();
     const Look seen = look(store, claim);
-    if (seen.there.nobody()) return {.is_recorded = store.amend(claim.id, until)};
-    auto whom = put_off_by(site, now_seen, claim, seen, seen.declared_end(claim), until);
+    const std::optional<WallTime> before = seen.declared_end(claim);
+    const bool is_earlier = before && until && *until <= *before;   // it puts nobody off, in whatever order
+    if (seen.there.nobody() || is_earlier) return {.is_recorded = store.amend(claim.id, until)};
+    auto whom = put_off_by(site, now_seen, claim, seen, before, until);
     if (whom) return {.puts_off = std::move(whom)};
     if (moment) {
       const port::Amended amended = store.amend_as_of(*moment, claim.id, until);
