@@ -48,7 +48,7 @@ bool is_mark_of_a_task(const std::string& word) {
 bool is_of_a_lost_lane(pid_t pid, std::span<const std::string> claims) {
   if (!proc_numbers_are_ours()) return false;
   if (keeps_lane_lock(pid)) return true;
-  if (has_locked_fifo(pid)) return false;        // of a claim: what has a task's mark without that of its lane has taken it on
+  if (keeps_a_lock_of_ours(pid)) return false;   // whatever mark it has taken on
   const ShownEnvironment shown = environment_of(pid);
   const std::string mark = shown.word("THOLE_TASK=");
   const char* ours = std::getenv("THOLE_TASK");

@@ -234,6 +234,14 @@ bool has_locked_fifo(pid_t pid) {
   return found;
 }
 
+bool keeps_a_lock_of_ours(pid_t pid) {
+  std::set<FileNumber> ours;
+  for_each_open_file(::getpid(), [&](const OpenFile& open) {
+    if (S_ISFIFO(open.mode)) ours.emplace(open.device, open.inode);
+  });
+  return !kept_locks(pid, ours).files.empty();
+}
+
 bool stays_open_over_exec(pid_t pid, const char* fd) {
   const std::string info = about_descriptor(pid, fd).value_or("");
   for (std::string_view line : split_lines(info)) {

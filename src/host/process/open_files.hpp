@@ -54,8 +54,9 @@ std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& s
 // Has the process a socket in which descriptors are on their way to it? (The kernel counts them from Linux 5.6 on.)
 bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop = {});
 
-// Has the process a FIFO open that keeps one, as who has a claim's locks does?
+// Has the process a FIFO open that keeps one, as who has a claim's locks does? And one that we have open, too?
 bool has_locked_fifo(pid_t pid);
+bool keeps_a_lock_of_ours(pid_t pid);
 
 // Whether the process has a FIFO of ours, which nobody else can open, for reading and writing, whose name ends so, or did when
 // it was removed.

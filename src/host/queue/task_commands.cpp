@@ -172,17 +172,13 @@ bool TaskCommands::is_childless() const {
 
 // A runner that was started in a task of ours is below us, and so are its lanes, of this queue or another one: where both are
 // killed their tasks become our children. They are looked after by the next runner. What has a lock of ours is of ours,
-// whatever it shows; what has none, and shows another lane, is of that. One that is closed to us looks like a lane's command:
-// it leads a group, in a session that somebody else has made, and not ours.
+// whatever it shows; what has none, and shows another lane, is of that. What is closed to us may be anything: it is of ours.
 bool TaskCommands::is_of_another_lane(pid_t child) const {
   if (!proc_numbers_are_ours()) return false;
   if (keeps_lane_lock(child)) return true;       // none that we have open, as we have our own
-  if (has_locked_fifo(child)) return false;
-  const ShownEnvironment shown = environment_of(child);
-  const std::string mark = shown.word("THOLE_TASK=");
-  if (!shown.is_untold()) return is_mark_of_a_task(mark) && mark.substr(mark.find('@')) != of_lane_;
-  const pid_t session = ::getsid(child);
-  return ::getpgid(child) == child && session != child && session != ::getsid(0);
+  if (keeps_a_lock_of_ours(child)) return false;
+  const std::string mark = environment_of(child).word("THOLE_TASK=");
+  return is_mark_of_a_task(mark) && mark.substr(mark.find('@')) != of_lane_;
 }
 
 // By its process group, its mark, or for want of any other task. What shows no mark and has left the group is nobody's, as long
