@@ -60,6 +60,8 @@ struct Waiting {
   unsigned count = 0;
   bool shared = false;
   std::optional<std::uint64_t> memory_mib;
+  bool share_with_any = false;
+  bool trust_claims = false;                // what nobody has claimed will do, whoever uses it
   std::optional<Seconds> time;              // declared length
   unsigned leave = 0;                       // units it leaves free for others
   WallTime since{};

@@ -31,6 +31,8 @@ void LineAsTold::add(const model::Waiting& waiting) {
   ticket.uid = waiting.uid;
   ticket.count = waiting.count;
   ticket.shared = waiting.shared;
+  ticket.share_with_any = waiting.share_with_any;
+  ticket.trust_claims = waiting.trust_claims;
   ticket.memory_mib = waiting.memory_mib.value_or(0);
   ticket.time = waiting.time;
   ticket.leave = waiting.leave;

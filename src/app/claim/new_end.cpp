@@ -155,6 +155,8 @@ std::optional<Delayed> put_off_by(const Site& site, SeenNow& now_seen, const End
     } else if (was[i].held_up_until && wants_any_of(waiter, claim)) {   // as it is for whoever would begin now
       const WallTime latest = std::max(*was[i].held_up_until, *earlier);
       if (!until || *until > latest) ends_by = latest;
+    } else if (waiter.leave == 0 && wants_any_of(waiter, claim)) {   // passed over for a moment, by a stranger's use
+      ends_by = *earlier;
     }
     if (ends_by && (!found || *ends_by < *found->ends_by)) found = Delayed{waiter.uid, after_now(*ends_by)};
   }

@@ -378,6 +378,8 @@ std::vector<model::Waiting> FifoStore::waiting() {
     if (ticket.view.shared) line.memory_mib = ticket.view.memory_mib;
     line.time = ticket.view.time;
     line.leave = ticket.view.leave;
+    line.share_with_any = ticket.view.share_with_any;
+    line.trust_claims = ticket.view.trust_claims;
     line.since = ticket.view.since;
     line.mine = line.uid == ::geteuid();
     const auto process = taker.pid > 0 ? process_state(taker.pid) : std::nullopt;

@@ -102,6 +102,22 @@ TEST_F(NewEnd, IsRefusedWhileWhoWaitsCanBePromisedNothing) {
   EXPECT_TRUE(extend("first", 6)) << "what it does not want is nothing to it";
 }
 
+// He could not start even if all let go: as long as somebody uses a GPU without a claim.
+TEST_F(NewEnd, IsRefusedWhileWhoWaitsIsPassedOver) {
+  store.held.pop_back();
+  model::GpuProcess stranger;
+  stranger.pid = 4711;
+  stranger.memory_mib = 11000;
+  fake.backend->gpus[3].use.processes = std::vector{stranger};
+  fake.backend->gpus[3].use.memory_used_mib = 11000;
+  fake.site->observer.look(Millis{1000});
+  store.line.front().count = 4;
+  EXPECT_THROW(extend("first", 60), Error);
+  store.line.front().trust_claims = true;        // he waits for the holders alone, all of them
+  EXPECT_THROW(extend("first", 60), Error);
+  EXPECT_TRUE(extend("first", 29));
+}
+
 TEST_F(NewEnd, OfWhatStandsStillIsReckonedByWhatItWouldBeIfItWentOn) {
   store.held[1].until.reset();                   // as others are told while it is paused
   store.held[2].until = after(60);               // the one to spare
