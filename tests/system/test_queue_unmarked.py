@@ -11,7 +11,17 @@ import pytest
 from queue_inside import queue  # noqa: F401 (queue: a fixture)
 from run_tools import THOLE, eventually, gone, state_of, text_of
 
-LEAVES = "env -i setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600' & while [ ! -e {0} ]; do sleep 0.02; done; "
+MAIN = "echo $$ > main.new; mv main.new main; exec sleep 600"
+
+
+def leaves(name, start="env -i"):
+    """A shell's words for what goes on in a session of its own, with its pid in that file."""
+    inner = f"echo \\$\\$ > {name}.new; mv {name}.new {name}; exec sleep 600"
+    return f'{start} setsid sh -c "{inner}" & while [ ! -e {name} ]; do sleep 0.02; done; '
+
+
+def why(queue, job):
+    return " ".join(queue.call("why", "job", job).stdout.split())
 
 
 def lane_dies(queue):
@@ -25,13 +35,12 @@ def lane_dies(queue):
 def test_it_is_ended_with_its_task(queue, tmp_path, how, both):
     limit = ["--time", "4s"] if how == "time limit" else []
     job = queue.submit("-g", "1", "--patience", "1s", *limit, "--", "sh", "-c",
-                       LEAVES.format("left") + "echo $$ > main.new; mv main.new main; exec sleep 600")
+                       leaves("left") + MAIN)
     main, left = (int(text_of(tmp_path / name)) for name in ("main", "left"))
     if both:
         queue.kill([queue.runner()])
     lane_dies(queue)
-    why = " ".join(queue.call("why", "job", job).stdout.split())
-    assert f"process {left} sleep 600, which has its lane's lock" in why
+    assert f"process {left} sleep 600, which has its lane's lock" in why(queue, job)
     if how == "cancel":
         queue.call("cancel", job)
     elif how == "the command ends":
@@ -45,7 +54,7 @@ def test_it_is_ended_with_its_task(queue, tmp_path, how, both):
 
 
 def test_it_is_paused_and_goes_on_with_its_task(queue, tmp_path):
-    job = queue.submit("-g", "1", "--", "sh", "-c", LEAVES.format("left") + "exec sleep 600")
+    job = queue.submit("-g", "1", "--", "sh", "-c", leaves("left") + "exec sleep 600")
     left = int(text_of(tmp_path / "left"))
     lane_dies(queue)
     queue.call("pause", job)
@@ -62,8 +71,7 @@ def test_beside_others_it_ends_with_the_last_of_them(queue, tmp_path):
     for go in ("go0", "go1"):
         os.mkfifo(tmp_path / go)
     job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
-                       LEAVES.format("left$THOLE_TASK_INDEX").replace("'", '"').replace("$$", "\\$\\$")
-                       + "echo > up$THOLE_TASK_INDEX; cat go$THOLE_TASK_INDEX")
+                       leaves("left$THOLE_TASK_INDEX") + "echo > up$THOLE_TASK_INDEX; cat go$THOLE_TASK_INDEX")
     left = [int(text_of(tmp_path / f"left{task}")) for task in (0, 1)]
     eventually(lambda: all((tmp_path / f"up{task}").exists() for task in (0, 1)), "both run")
     lane_dies(queue)
@@ -79,7 +87,7 @@ def test_beside_others_it_ends_with_the_last_of_them(queue, tmp_path):
 
 def test_who_only_has_the_file_open_is_left_alone(queue, tmp_path):
     """A person who looks at the queue's files, say: the lock is none of his."""
-    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", LEAVES.format("left") + "exec sleep 600")
+    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", leaves("left") + "exec sleep 600")
     left = int(text_of(tmp_path / "left"))
     life, = (queue.directory / "lanes").glob("*.life")
     looks = os.open(life, os.O_RDWR)
@@ -105,12 +113,11 @@ def test_what_has_become_another_users_is_ended_too(queue, tmp_path, clears):
     tmp_path.chmod(0o711)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    environment = "env -i " if clears else ""
-    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", environment + "setpriv --reuid 65534 --clear-groups "
-                       + LEAVES.format("open/left").removeprefix("env -i ") + "exec sleep 600")
+    start = ("env -i " if clears else "") + "setpriv --reuid 65534 --clear-groups"
+    job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", leaves("open/left", start) + "exec sleep 600")
     left = int(text_of(tmp_path / "open" / "left"))
     lane_dies(queue)
-    assert f"process {left} sleep 600, which has its lane's lock" in " ".join(queue.call("why", "job", job).stdout.split())
+    assert f"process {left} sleep 600, which has its lane's lock" in why(queue, job)
     queue.call("cancel", job)
     queue.until_ended(job)
     assert gone(left)
@@ -153,8 +160,7 @@ def test_who_was_sent_the_lock_is_named_and_left_alone(queue, tmp_path):
         lane_dies(queue)
         queue.call("cancel", job)
         eventually(lambda: gone(main), "what is the task's is ended")
-        why = " ".join(queue.call("why", "job", job).stdout.split())
-        assert f"process {server.pid} " in why and state_of(server.pid) == "S"
+        assert f"process {server.pid} " in why(queue, job) and state_of(server.pid) == "S"
     finally:
         server.kill()
         server.wait()
@@ -174,7 +180,7 @@ def test_a_lane_leaves_alone_what_a_runner_below_it_has_left(queue, tmp_path, ho
     (tmp_path / "look").touch()
     eventually(lambda: queue.runner() is not None, "the task has started one")
     os.kill(lane, signal.SIGCONT)
-    two = queue.submit("-g", "1", "--", "sh", "-c", "echo $$ > main.new; mv main.new main; exec sleep 600")
+    two = queue.submit("-g", "1", "--", "sh", "-c", MAIN)
     main = int(text_of(tmp_path / "main"))
     [other] = set(queue.lanes()) - {lane}
     queue.kill([queue.runner(), other])
@@ -192,18 +198,18 @@ def test_a_lane_leaves_alone_what_a_runner_below_it_has_left(queue, tmp_path, ho
     assert gone(main)
 
 
-FORGED = "THOLE_TASK=1.0.1.0123456789abcdef@/elsewhere "
+FORGED = "THOLE_TASK=1.0.1.0123456789abcdef@/elsewhere"
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["lane lives", "lane killed"])
 def test_what_has_taken_on_the_mark_of_another_task_is_of_its_own(queue, tmp_path, dies):
     """By a saved environment, say. Its lane's lock tells."""
     job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c",
-                       FORGED + LEAVES.format("left").removeprefix("env -i ") + "until [ -e end ]; do sleep 0.02; done")
+                       leaves("left", FORGED) + "until [ -e end ]; do sleep 0.02; done")
     left = int(text_of(tmp_path / "left"))
     if dies:
         lane_dies(queue)
-        assert f"process {left} sleep 600, which has its lane's lock" in " ".join(queue.call("why", "job", job).stdout.split())
+        assert f"process {left} sleep 600, which has its lane's lock" in why(queue, job)
     (tmp_path / "end").touch()
     queue.until_ended(job)
     assert queue.states(job) == {"done": 1} and gone(left)
@@ -214,7 +220,7 @@ def test_who_shows_the_mark_of_a_dead_lanes_task_is_of_the_living_one_whose_lock
     mark = text_of(tmp_path / "mark").strip()
     lane_dies(queue)
     two = queue.submit("-g", "1", "--", "env", f"THOLE_TASK={mark}", "sh", "-c",
-                       "echo $$ > main.new; mv main.new main; exec sleep 600")
+                       MAIN)
     main = int(text_of(tmp_path / "main"))
     queue.call("cancel", one)
     queue.until_ended(one)
@@ -226,9 +232,8 @@ def test_who_shows_the_mark_of_a_dead_lanes_task_is_of_the_living_one_whose_lock
 def test_what_an_earlier_task_of_the_lane_has_left_is_ended_with_the_last(queue, tmp_path):
     """Whoever is killed: it began after the lane, though before the last command."""
     job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
-                       'if [ $THOLE_TASK_INDEX = 0 ]; then ' + LEAVES.format("left").replace("'", '"').replace("$$", "\\$\\$")
-                       + 'until [ -e end ]; do sleep 0.02; done; else until [ -e left ]; do sleep 0.02; done; '
-                         'exec sleep 600; fi')
+                       "if [ $THOLE_TASK_INDEX = 0 ]; then " + leaves("left") + "until [ -e end ]; do sleep 0.02; done; "
+                       "else until [ -e left ]; do sleep 0.02; done; exec sleep 600; fi")
     left = int(text_of(tmp_path / "left"))
     (tmp_path / "end").touch()
     eventually(lambda: queue.states(job) == {"running": 1, "done": 1}, "the first has ended")

@@ -179,8 +179,8 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
     const std::optional<model::Moment> moment = store.moment();
     const Look seen = look(store, claim);
     const std::optional<WallTime> before = seen.declared_end(claim);
-    const bool is_earlier = before && until && *until <= *before;   // it puts nobody off, in whatever order
-    if (seen.there.nobody() || is_earlier) return {.is_recorded = store.amend(claim.id, until)};
+    const bool no_later = before && !is_later(until, before);   // it puts nobody off, in whatever order
+    if (seen.there.nobody() || no_later) return {.is_recorded = store.amend(claim.id, until)};
     auto whom = put_off_by(site, now_seen, claim, seen, before, until);
     if (whom) return {.puts_off = std::move(whom)};
     if (moment) {

@@ -179,14 +179,14 @@ void Orphans::look_at_neighbours(Orphan& orphan) {
 // What lives of a run: its processes, and of those that have the lane's lock whatever may be of it; a lane that has lost its
 // files, too.
 void Orphans::find_living(Orphan& orphan) {
-  const auto number = static_cast<unsigned>(orphan.task.lane);
   look_at_neighbours(orphan);
   std::vector<Fd> processes = ports_.lanes.bearers(orphan.run);
   orphan.of_itself = !processes.empty();
   // Of a command that has noted its number, and is not there, too.
   orphan.seen = orphan.seen || orphan.of_itself || orphan.run.command > 0 || command_has_ended(orphan);
   if (!another_explains(orphan))
-    for (Fd& holder : ports_.lanes.holders(number, orphan.run)) processes.push_back(std::move(holder));
+    for (Fd& holder : ports_.lanes.holders(static_cast<unsigned>(orphan.task.lane), orphan.run))
+      processes.push_back(std::move(holder));
   orphan.processes = std::move(processes);
 }
 

@@ -204,19 +204,17 @@ std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
   return vouched_among(words.directory.get(), words.number, tickets);
 }
 
-std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units) {
+std::vector<model::InLine> FifoStore::in_line(const model::SlotSet& units, const std::function<bool(uid_t)>& of) {
   const Words words = this->words();
   if (!words.directory) return {};
-  return in_line_among(words.directory.get(), words.number, units, most_heard, [](uid_t) { return true; });
+  return in_line_among(words.directory.get(), words.number, units, most_heard, of);
 }
 
 std::vector<model::InLine> FifoStore::said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) {
   model::SlotSet units;
   for (const std::string& key : keys)
     if (const auto slot = nodes_->slot_of(key)) units.set(*slot);
-  const Words words = this->words();
-  if (!words.directory) return {};
-  return in_line_among(words.directory.get(), words.number, units, most_heard, [&](uid_t uid) { return users.contains(uid); });
+  return in_line(units, [&](uid_t uid) { return users.contains(uid); });
 }
 
 bool FifoStore::change_note(const std::string& id, const std::function<void(Note&)>& how) {

@@ -64,7 +64,7 @@ class FifoStore : public port::ClaimStore {
   // Of those tickets the ones whose users say the same; not under threads().
   std::vector<bool> vouched(const std::vector<Ticket>& tickets);
   // Those who say themselves that they stand in line for one of these units.
-  std::vector<model::InLine> in_line(const model::SlotSet& units);
+  std::vector<model::InLine> in_line(const model::SlotSet& units, const std::function<bool(uid_t)>& of);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }

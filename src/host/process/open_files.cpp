@@ -114,17 +114,22 @@ void for_each_own_file(pid_t pid, const IsMeant& is_meant, const std::function<v
   }
 }
 
-// But for those that we have open, too.
-bool keeps_lock_of(pid_t pid, const IsMeant& is_meant, const std::function<bool(const OpenFile&)>& is_of_its_kind) {
-  std::set<std::pair<std::uint64_t, std::uint64_t>> ours;
-  const auto identity = [](const OpenFile& open) { return std::pair(open.device, open.inode); };
-  for_each_own_file(::getpid(), is_meant, [&](const OpenFile& open) { ours.insert(identity(open)); });
+bool keeps_lock_of(pid_t pid, const IsMeant& is_meant, const std::function<bool(const OpenFile&)>& is_of_its_kind,
+                   const std::set<FileNumber>& but_for) {
   bool found = false;
   for_each_own_file(pid, is_meant, [&](const OpenFile& open) {
-    found = found || (is_of_its_kind(open) && !ours.contains(identity(open)) && has_flock(pid, open.fd, true));
+    found = found || (is_of_its_kind(open) && !but_for.contains({open.device, open.inode}) && has_flock(pid, open.fd, true));
   });
   return found;
 }
+
+std::set<FileNumber> that_we_have_open(const IsMeant& is_meant) {
+  std::set<FileNumber> ours;
+  for_each_own_file(::getpid(), is_meant, [&](const OpenFile& open) { ours.emplace(open.device, open.inode); });
+  return ours;
+}
+
+bool is_fifo(const OpenFile& open) { return S_ISFIFO(open.mode); }
 
 }  // namespace
 
@@ -177,22 +182,17 @@ bool has_own_fifo_open(pid_t pid, std::string_view end_of_name, int* want) {
 }
 
 bool keeps_runner_lock(pid_t pid) {
-  return keeps_lock_of(pid, ends_with("/runner"), [](const OpenFile&) { return true; });
+  const IsMeant is_runner = ends_with("/runner");
+  return keeps_lock_of(pid, is_runner, [](const OpenFile&) { return true; }, that_we_have_open(is_runner));
 }
 
 bool keeps_lane_lock(pid_t pid) {
-  return keeps_lock_of(pid, is_life_of_a_lane, [](const OpenFile& open) { return S_ISFIFO(open.mode); });
+  return keeps_lock_of(pid, is_life_of_a_lane, is_fifo, that_we_have_open(is_life_of_a_lane));
 }
 
 bool keeps_lock_of_another_lane(pid_t pid, int life) {
   struct stat own;
-  if (::fstat(life, &own) != 0) return false;
-  bool found = false;
-  for_each_own_file(pid, is_life_of_a_lane, [&](const OpenFile& open) {
-    const bool is_own = open.inode == own.st_ino && open.device == own.st_dev;
-    found = found || (!is_own && S_ISFIFO(open.mode) && has_flock(pid, open.fd, true));
-  });
-  return found;
+  return ::fstat(life, &own) == 0 && keeps_lock_of(pid, is_life_of_a_lane, is_fifo, {{own.st_dev, own.st_ino}});
 }
 
 KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop) {

@@ -5,10 +5,9 @@
 // the lock of its lane (a descriptor with its flock; to have the FIFO open is not enough). What has cleared its environment
 // shows nothing: where no other task of the lane lives it is known by the lock alone, if it has inherited that: it is below us,
 // or of our user and began later than the lane. Who else has the lock may have been sent it: he is waited for, and never
-// signalled. The kernel may close the environment of a process
-// to its own user (a program with a file capability, one that cannot be read, after `sg`): of one that began after the
-// command, and is nobody else's by its session, it cannot be told. Such a one is waited for, and never signalled. With
-// hidepid=2 proc does not even show it; the command alone is known then.
+// signalled. The kernel may close the environment of a process to its own user (a program with a file capability, one that
+// cannot be read, after `sg`): of one that began after the command, and is nobody else's by its session, it cannot be told.
+// Such a one is waited for, and never signalled. With hidepid=2 proc does not even show it; the command alone is known then.
 #pragma once
 
 #include <sys/types.h>
@@ -49,10 +48,9 @@ struct TaskProcess {
 };
 
 // Visits one after another, the command first, until `visit` says false. A task may have more processes than we may have
-// descriptors: whoever keeps any keeps a few. Throws port::Unseen also where what lives is that of
-// the queue of which this one is a copy (copied_queue.hpp).
-void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
-                         const std::function<bool(TaskProcess)>& visit);
+// descriptors: whoever keeps any keeps a few. Throws port::Unseen also where what lives is that of the queue of which this one
+// is a copy (copied_queue.hpp).
+void for_each_process_of(const port::RunTrace& run, const QueueFiles& files, const std::function<bool(TaskProcess)>& visit);
 inline constexpr std::size_t most_ends = 8;      // the end of any calls for another look
 
 // What lives of it, as descriptors that become readable when they end, of many a few. Throws port::Unseen where that cannot be

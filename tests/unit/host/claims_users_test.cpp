@@ -36,6 +36,33 @@ struct Users : ClaimStoreTest {
       return 0;
     });
   }
+  // Bert, who keeps a note of his own that says this, says 'f' (or 'n'), and ends when told.
+  std::unique_ptr<Child> forger(const std::function<void(Note&, const SlotKeys&)>& forge) {
+    return std::make_unique<Child>([this, forge](Child& self) {
+      become(bert);
+      StateDir there = *find_state_dir(location());
+      SlotKeys keys = parse_devices(*read_file(system + "/devices"));
+      Note forged;
+      forged.id = "00000000000000bb";
+      forged.process = own_identity();
+      forge(forged, keys);
+      Fd notes = open_notes(there);
+      Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, keys, -1);
+      self.say(live ? 'f' : 'n');
+      self.hear();
+      return 0;
+    });
+  }
+  // Who holds the first unit, as one sees it who reads the notes at once.
+  std::vector<model::SlotHolder> holders_seen() {
+    std::vector<model::SlotHolder> holders;
+    auto wanted = sharer({"GPU-0"}, 1000);
+    (void)store()->enter(wanted)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
+      holders = queue.slots[0].holders;
+      return model::Refuse{};
+    });
+    return holders;
+  }
   // What a user finds when he tries something: the child's exit status.
   int as(uid_t uid, const std::function<int()>& body) {
     return Child([&](Child&) {
@@ -128,24 +155,13 @@ TEST_F(Users, NobodySpeaksForAnothersShare) {
   };
   expected_ = 1;
   seen();
-  Child forger([&](Child& self) {
-    become(bert);
-    StateDir there = *find_state_dir(location());
-    SlotKeys keys = parse_devices(*read_file(system + "/devices"));
-    Note forged;
-    forged.id = "00000000000000bb";
-    forged.process = own_identity();
+  auto false_one = forger([](Note& forged, const SlotKeys& keys) {
     forged.shared = forged.share_with_any = true;
     forged.memory_mib = 1;
     for (unsigned slot = 0; slot < 4; ++slot)
       if (keys[slot] == "GPU-0") forged.put(slot, 1);
-    Fd notes = open_notes(there);
-    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, keys, -1);
-    self.say(live ? 'f' : 'n');
-    self.hear();
-    return 0;
   });
-  ASSERT_EQ(forger.hear(), 'f');
+  ASSERT_EQ(false_one->hear(), 'f');
   seen();
   auto holdings = store()->holdings();
   ASSERT_EQ(holdings.size(), 2u);
@@ -160,27 +176,12 @@ TEST_F(Users, NobodyDeclaresAnEndForAnothersClaim) {
   auto first = holder(anna, entry({"GPU-0"}));
   ASSERT_EQ(first->hear(), 'c');
   for (const auto& file : std::filesystem::directory_iterator(system + "/notes")) std::filesystem::remove(file);
-  Child forger([&](Child& self) {
-    become(bert);
-    Note forged;
-    forged.id = "00000000000000bb";
-    forged.process = own_identity();
+  auto false_one = forger([](Note& forged, const SlotKeys&) {
     forged.until = WallTime(Millis(253402300000000));
     forged.put(0, 0);
-    StateDir there = *find_state_dir(location());
-    Fd notes = open_notes(there);
-    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, parse_devices(*read_file(system + "/devices")), -1);
-    self.say(live ? 'f' : 'n');
-    self.hear();
-    return 0;
   });
-  ASSERT_EQ(forger.hear(), 'f');
-  std::vector<model::SlotHolder> holders;
-  auto wanted = sharer({"GPU-0"}, 1000);                      // who reads the notes at once
-  (void)store()->enter(wanted)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
-    holders = queue.slots[0].holders;
-    return model::Refuse{};
-  });
+  ASSERT_EQ(false_one->hear(), 'f');
+  const std::vector<model::SlotHolder> holders = holders_seen();
   ASSERT_EQ(holders.size(), 1u);
   EXPECT_FALSE(holders[0].until) << "others would plan with it";
 }
@@ -191,26 +192,9 @@ TEST_F(Users, NobodyHidesTheEndOfAnothersClaimByNamingIt) {
   wanted.time = Seconds{3600};
   auto first = holder(anna, wanted);
   ASSERT_EQ(first->hear(), 'c');
-  Child forger([&](Child& self) {
-    become(bert);
-    Note forged;
-    forged.id = "00000000000000bb";
-    forged.process = own_identity();
-    forged.put(0, 0);
-    StateDir there = *find_state_dir(location());
-    Fd notes = open_notes(there);
-    Fd live = OwnNotes(notes.get(), bert, number_of(there)).put(forged, parse_devices(*read_file(system + "/devices")), -1);
-    self.say(live ? 'f' : 'n');
-    self.hear();
-    return 0;
-  });
-  ASSERT_EQ(forger.hear(), 'f');
-  std::vector<model::SlotHolder> holders;
-  auto mine = sharer({"GPU-0"}, 1000);                        // who reads the notes at once
-  (void)store()->enter(mine)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
-    holders = queue.slots[0].holders;
-    return model::Refuse{};
-  });
+  auto false_one = forger([](Note& forged, const SlotKeys&) { forged.put(0, 0); });
+  ASSERT_EQ(false_one->hear(), 'f');
+  const std::vector<model::SlotHolder> holders = holders_seen();
   ASSERT_EQ(holders.size(), 1u);
   EXPECT_EQ(holders[0].uid, anna);
   EXPECT_TRUE(holders[0].until);
