@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "model/queue_view.hpp"
 
 namespace thole::model {
 
@@ -59,9 +60,10 @@ struct Waiting {
   std::vector<std::string> eligible;        // keys of units that would do
   unsigned count = 0;
   bool shared = false;
-  std::optional<std::uint64_t> memory_mib;
+  std::optional<std::uint64_t> memory_mib;  // as Terms'
   bool share_with_any = false;
   bool trust_claims = false;                // what nobody has claimed will do, whoever uses it
+  Beside beside = Beside::none;             // or these
   std::optional<Seconds> time;              // declared length
   unsigned leave = 0;                       // units it leaves free for others
   WallTime since{};

@@ -43,6 +43,7 @@ struct GpuProcess {
   enum class Kind { compute, graphics, both, mps };
   pid_t pid = 0;                              // in the driver's pid namespace; see Observation::pids_foreign
   std::string user;                           // "" when it cannot be known
+  std::optional<std::uint32_t> uid;           // whose name that is, where it is somebody here
   std::string command;                        // "" when it cannot be known
   Kind kind = Kind::compute;
   Metric<std::uint64_t> memory_mib;

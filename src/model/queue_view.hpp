@@ -45,13 +45,16 @@ struct SlotView {
   std::vector<SlotHolder> holders;                  // empty: nobody has claimed it
 };
 
+enum class Beside { none, mine, any };              // unclaimed processes tolerated on a unit that is taken
+
 // What a claim asks for, whichever units would do: one value from the request to the record on disk.
 struct Terms {
   unsigned count = 1;                               // units wanted, all or nothing
   bool shared = false;
   bool share_with_any = false;
   bool trust_claims = false;                        // this waiter does not mind unclaimed use
-  std::uint64_t memory_mib = 0;                     // shared: its budget
+  Beside beside = Beside::none;                     // or, below thresholds that only it knows, not that of these
+  std::uint64_t memory_mib = 0;                     // shared: its budget; else what is to be free on each
   std::optional<Seconds> time;                      // declared length
   unsigned leave = 0;                               // units that would do and stay unclaimed when it starts: it gives way
 };
@@ -106,6 +109,7 @@ struct Wait {
   SlotSet watch;                                    // claimed slots whose release (of any holder there now) must wake me
   SlotSet observe;                                  // unclaimed slots that only the driver's report keeps from me
   bool passed_over = false;                         // whoever comes later need not wait for me, as it is now
+  bool passes_by_look = false;                      // nor I for one before me, by what was seen: to be seen again before I pass
   bool could_start_but_for_behind = false;          // enough is free for `behind`, and nobody is before it
   std::vector<Idle> idle;                           // of those before me for any slot, who could start now; in order
   std::vector<InLine> yields_to;                    // I may pass those before me; these may too, and declared less; in order

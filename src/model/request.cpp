@@ -53,7 +53,7 @@ std::optional<Shape> parse_shape(std::string_view text) {
 }
 
 Terms Request::terms() const {
-  return {gpus, share, share_with == ShareWith::any, trust_claims, share ? memory_mib.value_or(0) : 0, time, leave};
+  return {gpus, share, share_with == ShareWith::any, trust_claims, beside, memory_mib.value_or(0), time, leave};
 }
 
 std::string Request::describe() const {

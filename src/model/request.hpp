@@ -12,7 +12,6 @@
 
 namespace thole::model {
 
-enum class Beside { none, mine, any };     // unclaimed processes tolerated on a GPU I take
 enum class Pick { pack, first, last, random, load, memory };
 enum class ShareWith { same_user, any };
 // How the GPUs of one request talk to each other: all in step (the slowest link counts), each with each (the sum counts), or
@@ -44,7 +43,7 @@ struct Request {
   std::optional<Millis> wait;               // give up after this long; nothing = wait for ever; 0 = --no-wait
   std::uint64_t seed = 0;                   // for Pick::random
 
-  // What it asks of the line; a sharer's memory is its budget, another's is a matter of which units would do.
+  // What it asks of the line.
   Terms terms() const;
 
   // "2 A100, 20.0 GiB free", for messages.

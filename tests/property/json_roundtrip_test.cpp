@@ -62,6 +62,7 @@ GpuProcess process() {
   return {
       .pid = 1 + small(),
       .user = text(),
+      .uid = {},                               // of this host, not of the file
       .command = text(),
       .kind = *element(GpuProcess::Kind::compute, GpuProcess::Kind::graphics, GpuProcess::Kind::both, GpuProcess::Kind::mps),
       .memory_mib = metric<std::uint64_t>(mib),

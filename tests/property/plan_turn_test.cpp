@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "model/request.hpp"
 #include "support/dice.hpp"
 #include "support/queues.hpp"
 
@@ -23,6 +24,8 @@ struct Habits {
   bool declare = true;                         // some requests have a time
   bool share = true;                           // some are sharers, of two users
   bool leave = false;                          // some leave slots to others
+  bool beside = false;                         // some take slots beside use without a claim
+  bool own_look = false;                       // on such slots whoever decides sees more than others, now so and now so
 };
 
 class Play {
@@ -32,6 +35,9 @@ class Play {
       queue_.slots.push_back({fmt::format("GPU-{}", s), {}});
       const bool usable = dice_.roll(8) != 0;
       states_.push_back({usable, 40960, 0, !usable && dice_.roll(3) == 0});
+      if (!habits_.beside || dice_.roll(3) == 0) continue;
+      states_.back() = {.usable = false, .memory_mib = 40960, .kept_by_use = true};
+      if (dice_.roll(2) == 0) states_.back().used_by = 1 + dice_.roll(2);
     }
     holders_.resize(slots);
   }
@@ -47,7 +53,7 @@ class Play {
         case Event::pass_time: pass_time(); break;
       }
       settle();
-      nobody_sleeps_through_his_chance();
+      if (!habits_.own_look) nobody_sleeps_through_his_chance();
       no_promise_moved(before);
     }
   }
@@ -88,6 +94,7 @@ class Play {
     }
     if (habits_.declare && dice_.roll(4) != 0) ticket.time = Seconds{1 + dice_.roll(40)};
     ticket.trust_claims = dice_.roll(10) == 0;
+    if (habits_.beside && !ticket.trust_claims) ticket.beside = static_cast<model::Beside>(dice_.roll(3));
     if (habits_.leave && dice_.roll(3) == 0)   // more than there are is refused
       ticket.leave = dice_.roll(static_cast<std::uint32_t>(ticket.eligible.count() - ticket.count) + 1);
     ticket.since = now_;
@@ -166,7 +173,17 @@ class Play {
       while (slots.size() > ticket.count) slots.erase(slots.begin() + dice_.roll(static_cast<std::uint32_t>(slots.size())));
       return slots.size() == ticket.count ? std::optional(slots) : std::nullopt;
     };
-    return plan::decide(queue_, queued ? std::optional(ticket.number) : std::nullopt, ticket, states_, any, now_);
+    return plan::decide(queue_, queued ? std::optional(ticket.number) : std::nullopt, ticket, seen_by(ticket), any, now_);
+  }
+
+  // Whoever takes slots beside use without a claim looks himself whether that is little enough.
+  std::vector<plan::SlotState> seen_by(const model::TicketView& ticket) {
+    std::vector<plan::SlotState> seen = states_;
+    if (!habits_.own_look) return seen;
+    for (plan::SlotState& state : seen)
+      state.usable_to_me = would_do(ticket, state, false) ||
+                           (would_do(ticket, state, true) && (!has_enough(ticket) || dice_.roll(2) == 0));
+    return seen;
   }
 
   void step(const model::TicketView& ticket, bool queued) {
@@ -187,7 +204,7 @@ class Play {
   void start(const model::TicketView& ticket, const model::Take& take, bool queued) {
     is_admitted(ticket, take.slots);
     std::vector<std::uint64_t> first;
-    if (is_its_turn(ticket) && !habits_.leave) first = who_declared_less(ticket);
+    if (is_its_turn(ticket) && !habits_.leave && !habits_.own_look) first = who_declared_less(ticket);
     if (const auto promised = promised_.find(ticket.number); promised != promised_.end()) {
       RC_ASSERT(now_ <= promised->second);
       ++kept;
@@ -264,6 +281,7 @@ class Play {
     RC_LOG() << "of ticket " << who << '\n';
     for (std::size_t s = 0; s < queue_.slots.size(); ++s) {
       RC_LOG() << "slot " << s << (states_[s].usable ? "" : states_[s].sick ? " sick" : " in use");
+      if (states_[s].kept_by_use) RC_LOG() << " by " << states_[s].used_by.value_or(0);
       for (const model::SlotHolder& holder : queue_.slots[s].holders)
         RC_LOG() << "; uid " << holder.uid << (holder.shared ? " shares" : "") << (holder.share_with_any ? " with any " : " ")
                  << holder.memory_mib.value_or(0) << " MiB until " << (holder.until ? seconds(*holder.until) : -1);
@@ -273,13 +291,26 @@ class Play {
       RC_LOG() << "ticket " << ticket.number << " uid " << ticket.uid << " wants " << ticket.count << " of ";
       for (std::size_t s = 0; s < queue_.slots.size(); ++s) RC_LOG() << (ticket.eligible[s] ? '1' : '0');
       RC_LOG() << (ticket.shared ? " shares" : "") << (ticket.share_with_any ? " with any " : " ") << ticket.memory_mib
-               << " MiB" << (ticket.trust_claims ? " trusts claims" : "") << " leaves " << ticket.leave << " for "
+               << " MiB" << (ticket.trust_claims ? " trusts claims" : "") << " beside "
+               << model::to_string(ticket.beside) << " leaves " << ticket.leave << " for "
                << (ticket.time ? ticket.time->count() : -1) << '\n';
     }
   }
 
+  static bool would_do(const model::TicketView& ticket, const plan::SlotState& state, bool beside_use) {
+    if (state.usable || (ticket.trust_claims && !state.sick)) return true;
+    if (!beside_use || !state.kept_by_use) return false;
+    return ticket.beside == model::Beside::any || (ticket.beside == model::Beside::mine && state.used_by == ticket.uid);
+  }
+
+  // One that has enough without them is not reckoned to take those beside use.
   bool usable(const model::TicketView& ticket, std::size_t s) const {
-    return states_[s].usable || (ticket.trust_claims && !states_[s].sick);
+    return would_do(ticket, states_[s], habits_.own_look || !has_enough(ticket));
+  }
+  bool has_enough(const model::TicketView& ticket) const {
+    unsigned without = 0;
+    for (std::size_t s = 0; s < states_.size(); ++s) without += ticket.eligible[s] && would_do(ticket, states_[s], false);
+    return without >= ticket.count;
   }
 
   // All or nothing, on slots of its own that really are free for it. Written without the rule's own functions.
@@ -385,6 +416,13 @@ RC_GTEST_PROP(TurnProperty, WhoLeavesSomeToOthersGivesWayAndMovesNoPromise, ()) 
 }
 RC_GTEST_PROP(TurnProperty, SharersThatLeaveSomeToOthers, ()) {
   play({.declare = true, .share = true, .leave = true}, "sharing and leaving");
+}
+
+RC_GTEST_PROP(TurnProperty, SomeTakeSlotsBesideUseWithoutAClaim, ()) {
+  play({.declare = true, .share = true, .leave = true, .beside = true}, "beside");
+}
+RC_GTEST_PROP(TurnProperty, WhatOnesOwnLookShowsMovesNobodysPromise, ()) {
+  play({.declare = true, .share = true, .beside = true, .own_look = true}, "by its own look");
 }
 
 // First come, first served where nothing is declared: out_of_turn counts what passed an earlier overlapping ticket.

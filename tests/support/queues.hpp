@@ -14,7 +14,8 @@ inline constexpr WallTime noon{Millis{1'795'262'400'000}};   // some instant; ev
 inline Seconds minutes(long n) { return Seconds{60 * n}; }
 
 // One character a slot: '.' free, 'h' held for ever, 'a' to 'e' held until noon + 10, 20 … 50 minutes, 'f' unclaimed but
-// used by a stranger, 'F' held for ever and used by a stranger, 's' sick, ' ' no such slot. GPUs have 40 GiB.
+// used by a stranger, 'F' held for ever and used by a stranger, 'u' unclaimed but used by user 1000, 's' sick, ' ' no such
+// slot. GPUs have 40 GiB.
 struct Scene {
   model::QueueView queue;
   std::vector<plan::SlotState> states;
@@ -28,8 +29,9 @@ struct Scene {
       if (c >= 'a' && c <= 'e') holder.until = noon + minutes(10 * (c - 'a' + 1));
       if (c == 'h' || c == 'F' || holder.until) slot.holders.push_back(holder);
       queue.slots.push_back(slot);
-      states.push_back({.usable = c != 'f' && c != 'F' && c != 's' && c != ' ', .memory_mib = 40960, .unclaimed_mib = 0,
-                        .sick = c == 's'});
+      states.push_back({.usable = c != 'f' && c != 'F' && c != 'u' && c != 's' && c != ' ', .memory_mib = 40960,
+                        .sick = c == 's', .kept_by_use = c == 'f' || c == 'u'});
+      if (c == 'u') states.back().used_by = 1000;
     }
   }
 
@@ -62,6 +64,14 @@ struct Scene {
   }
   Scene& stopped() { queue.tickets.back().stopped = true; return *this; }
   Scene& leaving(unsigned n) { queue.tickets.back().leave = n; return *this; }
+  Scene& beside(model::Beside whom) { queue.tickets.back().beside = whom; return *this; }
+  Scene& needing(std::uint64_t mib) { queue.tickets.back().memory_mib = mib; return *this; }
+  Scene& in_use(unsigned slot, std::uint64_t mib) { states[slot].unclaimed_mib = mib; return *this; }
+  Scene& one_process(unsigned slot) { states[slot].one_process = true; return *this; }
+  Scene& to_me(std::string_view usable) {
+    for (std::size_t s = 0; s < states.size(); ++s) states[s].usable_to_me = slots(usable)[s];
+    return *this;
+  }
   Scene& trusting() { queue.tickets.back().trust_claims = true; return *this; }
   Scene& as(std::uint32_t who) { uid = who; return *this; }
 

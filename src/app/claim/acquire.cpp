@@ -299,11 +299,13 @@ class Acquisition {
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:
-        if (head_observes) look();
+        if (head_observes || wait.passes_by_look) look();
         return Woken::by_clock;
       case port::Wake::turn:
       case port::Wake::release:
-      case port::Wake::nudge: break;
+      case port::Wake::nudge:
+        if (wait.passes_by_look) look();
+        break;
     }
     return Woken::by_something;
   }

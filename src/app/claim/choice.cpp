@@ -14,8 +14,15 @@ Choice::Choice(const Site& site, const model::Request& request, InUse around)
 void Choice::look_again() {
   const auto& snapshot = site_.observer.snapshot();
   verdicts_.clear();
-  for (const model::Unit& unit : site_.observer.units())
+  to_anybody_.clear();
+  for (const model::Unit& unit : site_.observer.units()) {
     verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
+    to_anybody_.push_back(to_anybody(unit, {}));
+  }
+}
+
+plan::Verdict Choice::to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const {
+  return plan::judge(unit, site_.observer.snapshot(), model::Request{}, site_.policy, own, "");
 }
 
 void Choice::trust_next_look() {
@@ -69,16 +76,20 @@ void Choice::fill_states(const model::QueueView& queue) {
   const auto& units = site_.observer.units();
   const auto& machine = site_.observer.snapshot().machine;
   states_.assign(queue.slots.size(), plan::SlotState{});
+  const bool any_shares = request_.share || std::ranges::any_of(queue.tickets, &model::TicketView::shared);
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
     if (!unit_of_[slot]) continue;
     const model::Unit& unit = units[*unit_of_[slot]];
     const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
-    const plan::Verdict& seen = verdicts_[*unit_of_[slot]];
+    const bool was_its_owners = claimed && queue.slots[slot].holders.empty() && !request_.share;   // or may have been
+    const plan::Verdict &mine = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];
-    state = slot_state(unit, machine, seen.standing, claimed);
+    state = slot_state(unit, machine, seen, claimed);
+    state.usable_to_me = mine.standing == plan::Standing::free || (claimed && mine.standing != plan::Standing::sick);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
-    if (request_.share && !around_.by_us) state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
+    if (any_shares && !around_.by_us && !was_its_owners)
+      state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
   }
 }
 
@@ -92,14 +103,14 @@ std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::Slo
     if (std::any_of(slot.holders.begin(), slot.holders.end(),
                     [&](const model::SlotHolder& holder) { return site_.user_name(holder.uid) == process.user; }))
       own.push_back(process.pid);
-  return plan::judge(unit, site_.observer.snapshot(), request_, site_.policy, own, my_user()).unclaimed_mib;
+  return to_anybody(unit, own).unclaimed_mib;
 }
 
 std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
   std::vector<plan::Candidate> candidates;
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
     if (!unit_of_[slot]) continue;
-    const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && states_[slot].usable;
+    const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && *states_[slot].usable_to_me;
     if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
   }
   model::Request request = request_;

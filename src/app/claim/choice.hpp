@@ -1,6 +1,7 @@
 // The rule an acquisition shows to the claim store: one request bound to what was seen of the machine.
 //
-// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge). A claimed one is judged by
+// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge): for this request, and as it
+// looks to one that asks for nothing, by which the rule reckons what others can have. A claimed one is judged by
 // its health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look
 // under our own lock tells (trust_next_look): what the last look saw there may have been its owner's.
 #pragma once
@@ -51,12 +52,14 @@ class Choice {
   void map_slots(const model::QueueView& queue);
   void fill_states(const model::QueueView& queue);
   std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
+  plan::Verdict to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const;
   std::optional<std::vector<unsigned>> choose(const model::QueueView& queue, const model::SlotSet& free);
 
   const Site& site_;
   const model::Request& request_;
   const InUse around_;
   std::vector<plan::Verdict> verdicts_;                  // by unit
+  std::vector<plan::Verdict> to_anybody_;                // as a request that asks for nothing sees them
   std::vector<std::size_t> eligible_;                    // units, ascending
   std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen
   std::vector<plan::SlotState> states_;                  // by slot

@@ -6,11 +6,16 @@
 
 namespace thole::app {
 
-plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, plan::Standing seen, bool is_claimed) {
+plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, const plan::Verdict& seen, bool is_claimed) {
   plan::SlotState state;
-  state.sick = seen == plan::Standing::sick;
-  state.usable = is_claimed ? !state.sick : seen == plan::Standing::free;
+  state.sick = seen.standing == plan::Standing::sick;
+  state.usable = is_claimed ? !state.sick : seen.standing == plan::Standing::free;
   state.memory_mib = unit.memory_mib_of(machine).value_or(0);
+  state.one_process = plan::admits_one_process(unit.gpu_of(machine));
+  if (is_claimed) return state;
+  state.unclaimed_mib = seen.unclaimed_mib;
+  state.kept_by_use = seen.kept_by_use;
+  state.used_by = seen.used_by;
   return state;
 }
 
@@ -33,6 +38,7 @@ void LineAsTold::add(const model::Waiting& waiting) {
   ticket.shared = waiting.shared;
   ticket.share_with_any = waiting.share_with_any;
   ticket.trust_claims = waiting.trust_claims;
+  ticket.beside = waiting.beside;
   ticket.memory_mib = waiting.memory_mib.value_or(0);
   ticket.time = waiting.time;
   ticket.leave = waiting.leave;

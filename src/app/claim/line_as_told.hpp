@@ -15,9 +15,9 @@
 
 namespace thole::app {
 
-// What the rule is to know of a unit, but for memory in use that nobody has claimed. What somebody has claimed can be used once
-// it is released, whoever is seen on it now.
-plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, plan::Standing seen, bool is_claimed);
+// What the rule is to know of a unit, by how it looks to a request that asks for nothing but a GPU (judge). What somebody has
+// claimed can be used once it is released, whoever is seen on it now; memory that is in use beside sharers is not told here.
+plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, const plan::Verdict& seen, bool is_claimed);
 
 struct LineAsTold {
   model::QueueView view;

@@ -76,9 +76,7 @@ std::vector<plan::Outlook> outlooks_if(const Site& site, const Observer& observe
     for (const model::Holding& holding : holdings)
       if (holding.key == unit.key) own.push_back(holding);
     const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, site.policy, {}, "");
-    plan::SlotState state = slot_state(unit, snapshot.machine, seen.standing, !own.empty());
-    if (own.empty()) state.unclaimed_mib = seen.unclaimed_mib;
-    line.add(unit.key, own, state, now);
+    line.add(unit.key, own, slot_state(unit, snapshot.machine, seen, !own.empty()), now);
   }
   for (const model::Waiting& one : waiting) line.add(one);
   return plan::outlooks(line.view, line.states, now);

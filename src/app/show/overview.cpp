@@ -116,8 +116,8 @@ Overview look_over(const OverviewSources& sources) {
     if (unread) doubt(row, "it may be claimed: claims cannot be read");
     else if (kept_off != out_of_reach.end()) doubt(row, kept_off->why);
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
-    const plan::Standing seen = row.state == State::unknown ? plan::Standing::unknown : verdict.standing;
-    plan::SlotState state = slot_state(units[i], overview.snapshot.machine, seen, !row.holdings.empty());
+    if (row.state == State::unknown) verdict.standing = plan::Standing::unknown, verdict.kept_by_use = false;
+    plan::SlotState state = slot_state(units[i], overview.snapshot.machine, verdict, !row.holdings.empty());
     state.unclaimed_mib = verdict.unclaimed_mib;
     line.add(units[i].key, row.holdings, state, overview.now);
   }

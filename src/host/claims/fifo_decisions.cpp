@@ -127,7 +127,7 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
   note.process = store_.me();
   note.since = pass.now;
   if (entry_.time) note.until = pass.now + *entry_.time;
-  note.memory_mib = entry_.memory_mib;
+  note.memory_mib = entry_.shared ? entry_.memory_mib : 0;
   note.shared = entry_.shared;
   note.share_with_any = entry_.share_with_any;
   int highest = -1;

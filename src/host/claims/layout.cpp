@@ -16,7 +16,9 @@ constexpr std::uint64_t queue_magic = 0x31657565'7571'6874;  // "thqueue1"
 constexpr std::uint64_t own_magic = 0x31656e69'6c6f6874;     // "tholine1"
 constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
-enum Flag : unsigned { shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8 };
+enum Flag : unsigned {
+  shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8, beside_mine_flag = 16, beside_any_flag = 32
+};
 
 // Each word times an odd number of its own: one changed word always shows, and the multiplications do not wait for each
 // other (every pass reads every ticket: chained ones took a third of it with 500 waiters).
@@ -99,7 +101,9 @@ TicketRecord encode(const Ticket& ticket) {
   record.leave = clamped<std::uint8_t>(ticket.view.leave);
   record.flags = static_cast<std::uint8_t>((ticket.view.shared ? shared_flag : 0u) |
                                            (ticket.view.share_with_any ? share_with_any_flag : 0u) |
-                                           (ticket.view.trust_claims ? trust_claims_flag : 0u));
+                                           (ticket.view.trust_claims ? trust_claims_flag : 0u) |
+                                           (ticket.view.beside == model::Beside::mine ? beside_mine_flag : 0u) |
+                                           (ticket.view.beside == model::Beside::any ? beside_any_flag : 0u));
   record.since_ms = to_ms(ticket.view.since);
   record.number = ticket.view.number;
   record.check = ticket_check(record);
@@ -120,6 +124,9 @@ bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticke
   ticket.view.shared = (record.flags & shared_flag) != 0;
   ticket.view.share_with_any = (record.flags & share_with_any_flag) != 0;
   ticket.view.trust_claims = (record.flags & trust_claims_flag) != 0;
+  ticket.view.beside = (record.flags & beside_any_flag) != 0    ? model::Beside::any
+                       : (record.flags & beside_mine_flag) != 0 ? model::Beside::mine
+                                                                : model::Beside::none;
   ticket.view.memory_mib = record.memory_mib;
   ticket.view.time = record.time_s != 0 ? std::optional(Seconds(record.time_s)) : std::nullopt;
   ticket.view.leave = record.leave;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "host/process/memory_file.hpp"
@@ -15,6 +16,7 @@ constexpr std::size_t longest_command = 1024;
 
 struct Named {
   std::string user, command;
+  std::optional<uid_t> uid;
 };
 
 class Namer {
@@ -26,6 +28,7 @@ class Namer {
       auto [at, is_new] = named_.try_emplace(process.pid);
       if (is_new) at->second = look_up(process.pid);
       process.user = at->second.user;
+      process.uid = at->second.uid;
       process.command = at->second.command;
     }
   }
@@ -39,7 +42,7 @@ class Namer {
     if (is_new) user->second = user_name(s.st_uid);
     std::string command = command_line(directory, longest_command).text;
     if (command.empty()) command = tree_.text("/proc/" + std::to_string(pid) + "/comm").value_or("");
-    return {user->second, command};
+    return {user->second, command, s.st_uid};
   }
 
   const Tree& tree_;

@@ -8,8 +8,8 @@
 
 namespace thole::host {
 
-// Fills `user` and `command` of every process of the GPUs and their instances from /proc/<pid>. What cannot be seen (hidepid,
-// a process that has just ended) stays "". Not for pids of another pid namespace: they would name somebody else.
+// Fills `user`, `uid` and `command` of every process of the GPUs and their instances from /proc/<pid>. What cannot be seen
+// (hidepid, a process that has just ended) stays "". Not for pids of another pid namespace: they would name somebody else.
 void name_processes(const Tree& tree, std::vector<model::Gpu>& gpus);
 
 }  // namespace thole::host

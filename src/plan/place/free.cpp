@@ -82,6 +82,8 @@ const model::Observation* observation_of(const model::Gpu& gpu, const model::Sna
 
 }  // namespace
 
+bool admits_one_process(const model::Gpu& gpu) { return to_lower(gpu.compute_mode.value_or("")) == "exclusive-process"; }
+
 std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& request) {
   const std::string reason = gpu.health_reason.empty() ? "" : ": " + printable(gpu.health_reason, 200);
   switch (gpu.health) {
@@ -92,10 +94,9 @@ std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& reques
     case Health::unreadable: return Blame{Standing::unknown, "cannot be read" + reason};
     case Health::hung: return Blame{Standing::unknown, "the driver does not answer" + reason};
   }
-  const std::string mode = to_lower(gpu.compute_mode.value_or(""));
-  if (mode == "prohibited")
+  if (to_lower(gpu.compute_mode.value_or("")) == "prohibited")
     return Blame{Standing::sick, "its compute mode prohibits computing (nvidia-smi -c DEFAULT allows it)"};
-  if (mode == "exclusive-process" && request.share)
+  if (request.share && admits_one_process(gpu))
     return Blame{Standing::sick, "its compute mode admits one process only (nvidia-smi -c DEFAULT allows sharing)"};
   return std::nullopt;
 }
@@ -124,6 +125,14 @@ bool tolerated(const GpuProcess& process, const model::Request& request, const s
     case Beside::any: return true;
   }
   return false;
+}
+
+// The user of all of them.
+std::optional<std::uint32_t> user_of(const Seen& seen) {
+  if (seen.strangers.empty()) return std::nullopt;
+  const std::optional<std::uint32_t> first = seen.strangers.front()->uid;
+  const bool one = std::ranges::all_of(seen.strangers, [&](const GpuProcess* process) { return process->uid == first; });
+  return one ? first : std::nullopt;
 }
 
 // The thresholds of --beside, asked only where there is somebody beside.
@@ -229,6 +238,9 @@ Verdict judge(const model::Unit& unit, const model::Snapshot& snapshot, const mo
 
   const bool pids_foreign = observation && observation->pids_foreign;
   blame = foreign_use(gpu, use, total, seen, request, policy, pids_foreign, my_user);
+  verdict.kept_by_use = blame.has_value();
+  const bool all_seen = !pids_foreign && unexplained(gpu, use, seen, pids_foreign) <= policy.ignore_memory_mib;
+  if (blame && all_seen) verdict.used_by = user_of(seen);
   if (blame && !pids_foreign)
     for (const GpuProcess* process : seen.strangers)
       if (process->pid > 0 && !tolerated(*process, request, my_user)) verdict.wait_for.push_back(process->pid);

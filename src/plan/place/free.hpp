@@ -25,6 +25,8 @@ struct Verdict {
   std::string why;                             // a sentence with who and how much; "" when free
   std::vector<pid_t> wait_for;                 // foreign processes whose end could free it
   std::uint64_t unclaimed_mib = 0;             // memory in use that no claim accounts for
+  bool kept_by_use = false;                    // by nothing but use without a claim: who tolerates that could have it
+  std::optional<std::uint32_t> used_by;        // whose use that is, where it is one user's
   bool last_resort = false;                    // graphics processes, a display, health unknown: comes last in order
 };
 
@@ -36,6 +38,9 @@ struct Blame { Standing standing; std::string why; };
 
 // Why a GPU is of no use to a request whoever uses it: sick, or how it is cannot be told.
 std::optional<Blame> illness(const model::Gpu& gpu, const model::Request& request);
+
+// Whether sharers cannot be on it together.
+bool admits_one_process(const model::Gpu& gpu);
 
 // Judges one unit for a request. `own_pids`: processes that belong to live claims on this unit (they are not foreign).
 // Rules and their order: docs/claims.md, "What counts as free".

@@ -37,13 +37,6 @@ unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holde
   return static_cast<unsigned>(std::min<std::uint64_t>(fit, model::share_places - holders.size()));
 }
 
-bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wants) {
-  if (slot.key.empty() || !(wants.trust_claims ? !state.sick : state.usable)) return false;
-  SlotState counted = state;
-  if (wants.trust_claims) counted.unclaimed_mib = 0;
-  return places_for(wants, slot.holders, counted) > 0;
-}
-
 Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, std::optional<std::uint64_t> mine,
            const Wants* wants)
     : queue_(queue), states_(states) {
@@ -52,31 +45,37 @@ Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, 
     named_[s] = !slot.key.empty();
     usable_[s] = s < states.size() && states[s].usable;
     sick_[s] = s < states.size() && states[s].sick;
+    one_process_[s] = s < states.size() && states[s].one_process;
+    kept_by_use_[s] = s < states.size() && states[s].kept_by_use;
+    if (s < states.size() && states[s].usable_to_me) {
+      if (!usable_to_me_) usable_to_me_.emplace();
+      usable_to_me_->set(s, *states[s].usable_to_me);
+    }
     claimed_[s] = !slot.holders.empty();
     exclusive_[s] = std::any_of(slot.holders.begin(), slot.holders.end(), [](const auto& h) { return !h.shared; });
   }
   waiters_.reserve(queue.tickets.size() + 1);
   mine_ = static_cast<std::size_t>(-1);
   SlotSet wanted_before;
-  const auto add = [&](std::uint64_t number, const Wants& wanted, bool stopped) {
-    Waiter& waiter = waiters_.emplace_back(Waiter{number, wanted, stopped, possible(wanted), false});
-    const bool never = stopped || waiter.possible.count() < wanted.count;
-    waiter.gives_way = !never && wanted.leave > 0;
-    waiter.passed_over = never || (waiter.gives_way && ((wanted.eligible & wanted_before).any() ||
-                                                        open_to(wanted).count() < wanted.count));
-    if (!waiter.passed_over) wanted_before |= wanted.eligible;
+  const auto add = [&](std::uint64_t number, const Wants& wanted, bool stopped, bool is_mine = false) {
+    Waiter& one = waiters_.emplace_back(waiter(number, wanted, stopped, is_mine));
+    const bool never = stopped || one.at_best.count() < wanted.count;
+    one.gives_way = !never && wanted.leave > 0;
+    one.passed_over = never || (one.gives_way && ((wanted.eligible & wanted_before).any() ||
+                                                  open_to(one).count() < wanted.count));
+    if (!one.passed_over) wanted_before |= wanted.eligible;
   };
   for (const model::TicketView& ticket : queue.tickets) {
     if (wants && mine == ticket.number) {
       mine_ = waiters_.size();
-      add(ticket.number, *wants, false);
+      add(ticket.number, *wants, false, true);
     } else {
       add(ticket.number, ticket, ticket.stopped);
     }
   }
   if (wants && mine_ == static_cast<std::size_t>(-1)) {
     mine_ = waiters_.size();
-    add(mine.value_or(0), *wants, false);
+    add(mine.value_or(0), *wants, false, true);
   }
   if (!wants) mine_ = waiters_.size();
 }
@@ -89,22 +88,46 @@ std::optional<std::size_t> Line::find(std::uint64_t number) const {
 
 SlotState Line::state_for(const Wants& wants, unsigned s) const {
   SlotState counted = state(s);
-  if (wants.trust_claims) {
-    counted.usable = !counted.sick;
-    counted.unclaimed_mib = 0;
-  }
+  if (wants.trust_claims) counted.unclaimed_mib = 0;
   return counted;
 }
 
-SlotSet Line::possible(const Wants& wants) const {
-  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
-  if (!wants.shared) return set;
-  for_each(set, queue_.slots.size(), [&](unsigned s) { set[s] = places_for(wants, {}, state_for(wants, s)) > 0; });
+Waiter Line::waiter(std::uint64_t number, const Wants& wants, bool stopped, bool is_mine) const {
+  Waiter one{.number = number, .wants = wants, .stopped = stopped, .possible = that_would_do(wants, false), .at_best = {},
+             .usable = {}};
+  one.at_best = one.possible;
+  if (wants.beside != model::Beside::none) one.at_best |= that_would_do(wants, true);
+  const SlotSet seen_by_me = is_mine && usable_to_me_ ? *usable_to_me_ & wants.eligible & named_ : SlotSet();
+  one.at_best |= seen_by_me;
+  if (one.possible.count() < wants.count) one.possible = one.at_best;
+  one.usable = is_mine && usable_to_me_ ? seen_by_me : one.possible;
+  return one;
+}
+
+// If every claim were released. `beside_use`: only what foreign use keeps from others, and not from this one if it likes.
+SlotSet Line::that_would_do(const Wants& wants, bool beside_use) const {
+  SlotSet set = wants.eligible & named_ & ~sick_;
+  if (wants.shared) set &= ~one_process_;
+  if (beside_use) set &= kept_by_use_;
+  else if (!wants.trust_claims) set &= usable_;
+  const bool of_its_user = beside_use && wants.beside == model::Beside::mine;
+  if (!wants.shared && wants.memory_mib == 0 && !of_its_user) return set;
+  for_each(set, queue_.slots.size(),
+           [&](unsigned s) { set[s] = has_memory(wants, s) && (!of_its_user || state(s).used_by == wants.uid); });
   return set;
 }
 
-SlotSet Line::open_to(const Wants& wants) const {
-  SlotSet set = wants.eligible & named_ & (wants.trust_claims ? ~sick_ : usable_);
+// What is in use on a claimed slot may be its owner's.
+bool Line::has_memory(const Wants& wants, unsigned s) const {
+  const SlotState seen = state_for(wants, s);
+  if (wants.shared) return places_for(wants, {}, seen) > 0;
+  if (wants.trust_claims || claimed_[s] || seen.memory_mib == 0) return true;
+  return seen.memory_mib - std::min(seen.memory_mib, seen.unclaimed_mib) >= wants.memory_mib;
+}
+
+SlotSet Line::open_to(const Waiter& waiter) const { return open(waiter.wants, waiter.usable); }
+
+SlotSet Line::open(const Wants& wants, SlotSet set) const {
   if (!wants.shared) return without_left(wants, set & ~claimed_);
   for_each(set, queue_.slots.size(),
            [&](unsigned s) { set[s] = places_for(wants, slot(s).holders, state_for(wants, s)) > 0; });
@@ -117,7 +140,11 @@ SlotSet Line::without_left(const Wants& wants, SlotSet open) const {
   return (open & ~claimed_).count() < std::size_t{wants.count} + wants.leave ? open & claimed_ : open;
 }
 
-bool Line::can_start(std::size_t i) const { return open_to(waiters_[i].wants).count() >= waiters_[i].wants.count; }
+bool Line::can_start(std::size_t i) const { return open_to(waiters_[i]).count() >= waiters_[i].wants.count; }
+
+bool Line::might_start(std::size_t i) const {
+  return open(waiters_[i].wants, waiters_[i].at_best).count() >= waiters_[i].wants.count;
+}
 
 std::optional<std::size_t> Line::before(std::size_t i) const {
   for (std::size_t j = i; j-- > 0;)

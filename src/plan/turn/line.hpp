@@ -11,7 +11,7 @@
 namespace thole::plan {
 
 // How many claims like `wants` fit on a slot beside `holders`: 0 or 1 for an exclusive one, up to 16 for a sharer.
-// Looks at claims and memory only, not at SlotState::usable.
+// Looks at claims and their memory only, not at SlotState::usable.
 unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state);
 
 // May two sharers be on one GPU? One user's may; others only if all of them said so.
@@ -21,7 +21,9 @@ struct Waiter {
   std::uint64_t number = 0;                    // 0: mine, which has no ticket yet
   const Wants& wants;                          // of the QueueView, or the caller's
   bool stopped = false;
-  model::SlotSet possible;                     // slots it could use if every claim were released
+  model::SlotSet possible;                     // slots it is reckoned to use once every claim were released
+  model::SlotSet at_best;                      // and those that it might use then
+  model::SlotSet usable;                       // slots it could use at this moment, were they not claimed
   bool passed_over = false;                    // does not hold up those behind it …
   bool gives_way = false;                      // … but counts in what they are promised: it may go first when it can
 };
@@ -38,8 +40,9 @@ class Line {
   std::size_t mine() const { return mine_; }   // size() when there is none
   std::optional<std::size_t> find(std::uint64_t number) const;
 
-  model::SlotSet open_to(const Wants& wants) const;       // slots that admit it now
+  model::SlotSet open_to(const Waiter& waiter) const;     // slots that admit it now
   bool can_start(std::size_t i) const;                    // enough of them, were there nobody before it
+  bool might_start(std::size_t i) const;                  // perhaps: it has to look itself
   std::optional<std::size_t> before(std::size_t i) const;  // the nearest earlier waiter that must go first
   std::vector<bool> held_up() const;                      // for each waiter: has it one before it?
 
@@ -47,15 +50,20 @@ class Line {
   model::SlotSet could_admit_a_claim() const { return named_ & ~exclusive_; }
   const model::SlotView& slot(unsigned s) const { return queue_.slots[s]; }
   SlotState state(unsigned s) const { return s < states_.size() ? states_[s] : SlotState{}; }
-  SlotState state_for(const Wants& wants, unsigned s) const;  // as it counts for this waiter (--trust-claims)
+  SlotState state_for(const Wants& wants, unsigned s) const;  // as its memory counts for this waiter (--trust-claims)
 
  private:
-  model::SlotSet possible(const Wants& wants) const;
+  Waiter waiter(std::uint64_t number, const Wants& wants, bool stopped, bool is_mine) const;
+  model::SlotSet that_would_do(const Wants& wants, bool beside_use) const;
+  bool has_memory(const Wants& wants, unsigned s) const;
+  model::SlotSet open(const Wants& wants, model::SlotSet set) const;
   model::SlotSet without_left(const Wants& wants, model::SlotSet open) const;
 
   const model::QueueView& queue_;
   const std::vector<SlotState>& states_;
   model::SlotSet named_, usable_, sick_, claimed_, exclusive_;  // exclusive_: held by a claim that does not share
+  model::SlotSet one_process_, kept_by_use_;
+  std::optional<model::SlotSet> usable_to_me_;
   std::vector<Waiter> waiters_;
   std::size_t mine_ = 0;
 };

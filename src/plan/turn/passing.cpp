@@ -40,7 +40,7 @@ class Supposed {
     const Line line(queue_, states_, std::nullopt, nullptr);
     const auto i = static_cast<std::size_t>(std::find(at_.begin(), at_.end(), who) - at_.begin());
     const Wants wants = line[i].wants;
-    SlotSet allowed = line.open_to(wants);
+    SlotSet allowed = line.open_to(line[i]);
     if (allowed.count() < wants.count) return false;
     if (line.before(i)) {
       const Schedule schedule(line, i, queue_.slots.size(), now_);
@@ -115,7 +115,7 @@ std::vector<std::size_t> who_may_pass(Moment& moment, std::size_t first) {
   for (std::size_t i = first; i < line.size(); ++i) {
     const Wants& wants = line[i].wants;
     if (line[i].stopped || !held_up[i] || !wants.time) continue;
-    const SlotSet free = line.open_to(wants);
+    const SlotSet free = line.open_to(line[i]);
     if (free.count() < wants.count) continue;
     const Schedule& schedule = moment.plan();
     if (schedule.harmless(i, free, schedule.end_of(moment.now, *wants.time)).count() >= wants.count) result.push_back(i);
@@ -164,7 +164,7 @@ std::vector<std::uint64_t> may_pass_next(Moment& moment, const Slots& slots) {
   bool any = false;                            // usually not: then nothing is thought through
   for (std::size_t i = 0; i < line.size() && !any; ++i)
     any = i != line.mine() && !line[i].stopped && line[i].wants.time &&
-          (line.open_to(line[i].wants) & ~taken).count() >= line[i].wants.count;
+          (line.open_to(line[i]) & ~taken).count() >= line[i].wants.count;
   if (!any) return {};
   Supposed after(moment);
   after.start(line.mine(), mine, slots);

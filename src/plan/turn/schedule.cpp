@@ -113,7 +113,7 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
   for (Kind& kind : kinds_) {
     if ((kind.wants.eligible & who.wants.eligible).none()) continue;
     kind.settled = std::max(kind.settled, start);
-    const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.possible).count());
+    const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.at_best).count());
     const long cost = static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
     if (cost == 0) continue;
     kind.places -= cost;
@@ -124,7 +124,7 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
 // Nobody waits for it, but it may start before anybody behind it, at a moment that nobody can name.
 void Schedule::give_way(const Waiter& who) {
   for (Kind& kind : kinds_) {
-    const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.possible).count());
+    const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.at_best).count());
     kind.places -= static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
   }
 }
@@ -136,9 +136,9 @@ void Schedule::give_up(std::size_t waiter, WallTime held_up_until) {
   for (Kind& kind : kinds_)                    // those behind it are held up at least as long
     if ((kind.wants.eligible & who.wants.eligible).any()) kind.settled = std::max(kind.settled, held_up_until);
   const bool said = std::any_of(forbidden_.begin(), forbidden_.end(), [&](const Forbidden& other) {
-    return other.until <= held_up_until && (who.possible & ~other.slots).none();
+    return other.until <= held_up_until && (who.at_best & ~other.slots).none();
   });
-  if (!said) forbidden_.push_back({waiter, who.possible, held_up_until});
+  if (!said) forbidden_.push_back({waiter, who.at_best, held_up_until});
 }
 
 SlotSet Schedule::harmless(std::size_t waiter, const SlotSet& free, WallTime end) const {

@@ -133,7 +133,7 @@ std::vector<std::uint64_t> can_start_behind(Moment& moment, std::size_t i, bool 
   const std::vector<bool> held_up = line.held_up();
   std::vector<std::size_t> those;
   for (std::size_t k = i + 1; k < line.size(); ++k)
-    if (!line[k].stopped && !held_up[k] && line.can_start(k)) those.push_back(k);
+    if (!line[k].stopped && !held_up[k] && line.might_start(k)) those.push_back(k);
   if (may_pass_too)
     for (const std::size_t k : who_may_pass(moment, i + 1)) those.push_back(k);
   return first_of(line, those);
@@ -159,16 +159,18 @@ Wait wait(Moment& moment, const SlotSet& free, std::optional<std::size_t> before
   }
   result.follow = to_follow(line, me, yielded.empty() ? before : yielded.front());
   for_each(wants.eligible & ~free, slots, [&](unsigned s) {
+    if (line.slot(s).key.empty()) return;
     const SlotState seen = line.state_for(wants, s);
     SlotState unused = seen;
-    unused.usable = true;
-    unused.sick = false;
     unused.unclaimed_mib = 0;
-    result.observe[s] = admits(line.slot(s), unused, wants) && !admits(line.slot(s), seen, wants);
+    const auto fits = [&](const SlotState& state) { return places_for(wants, line.slot(s).holders, state) > 0; };
+    result.observe[s] = fits(unused) && !(line[me].usable[s] && fits(seen));
   });
-  for (std::size_t i = 0; i < me; ++i)
-    if (!line[i].passed_over && (line[i].wants.eligible & wants.eligible).any()) ++result.position;
-
+  for (std::size_t i = 0; i < me; ++i) {
+    if ((line[i].wants.eligible & wants.eligible).none()) continue;
+    if (!line[i].passed_over) ++result.position;
+    else if (!line[i].stopped && !line[i].gives_way) result.passes_by_look = true;
+  }
   result.idle = idle_before(line, me);
   result.nudge = can_start_behind(moment, me, yielded.empty());
   if (!yielded.empty())
@@ -198,7 +200,7 @@ Decision decide(const QueueView& queue, std::optional<std::uint64_t> mine, const
   if (auto refusal = never(wants, queue, states)) return *std::move(refusal);
   const Line line(queue, states, mine, &wants);
   const std::size_t me = line.mine();
-  const SlotSet free = line.open_to(wants);
+  const SlotSet free = line.open_to(line[me]);
   const auto before = line.before(me);
   Moment moment{queue, states, line, now};
   std::vector<std::size_t> yielded;

@@ -20,6 +20,10 @@
 // A promise is a latest start: it is kept if the holders and those before keep their declared ends, whatever they choose
 // and however early they end. It is broken only by what no rule can foresee: strangers' use, sickness, a
 // waiter that was passed over and comes back.
+//
+// Everybody judges the slots of all waiters alike, by what they ask for, never by what he asks for himself: only on what he may
+// take now his own look decides (usable_to_me). What use without a claim keeps from others counts for one that takes a GPU
+// beside it (--beside) only where he has not enough without: he may be kept waiting by that use, whose load only he judges.
 #pragma once
 
 #include <functional>
@@ -33,9 +37,13 @@ namespace thole::plan {
 // What the observer knows of one slot beyond the claims.
 struct SlotState {
   bool usable = false;                         // healthy and without foreign use: free if unclaimed
-  std::uint64_t memory_mib = 0;                // total, for sharing; 0 = unknown = full for sharers
+  std::uint64_t memory_mib = 0;                // total; 0 = unknown = full for sharers
   std::uint64_t unclaimed_mib = 0;             // used by nobody's claim
   bool sick = false;                           // usable for nobody, not even for who trusts claims
+  bool one_process = false;                    // nor for sharers
+  bool kept_by_use = false;                    // not usable by foreign use alone (--beside) ...
+  std::optional<std::uint32_t> used_by = {};   // ... of this user, where it is one's
+  std::optional<bool> usable_to_me = {};       // to the one it is decided for, unless claimed; absent = as for others
 };
 
 using model::Wants;
@@ -44,9 +52,6 @@ inline constexpr std::uint64_t share_context_mib = 512;   // charged to every sh
 
 // Chooses which of the slots that would do (all free for this ticket) to take; plan::place, bound by app.
 using Chooser = std::function<std::optional<std::vector<unsigned>>(const model::SlotSet& free)>;
-
-// Would this slot take this ticket now, beside its present holders?
-bool admits(const model::SlotView& slot, const SlotState& state, const Wants& wants);
 
 // The rule for one waiter. Complete: fills every field of Wait.
 model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_t> mine, const Wants& wants,

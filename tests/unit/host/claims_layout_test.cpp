@@ -45,6 +45,11 @@ TEST(ClaimLayout, ATicketSurvivesTheWayThroughItsRecord) {
   EXPECT_EQ(read->view.since, ticket(5, 3).view.since);
   EXPECT_TRUE(read->view.shared);
   EXPECT_EQ(read->pid, 4711u);
+  for (const model::Beside beside : {model::Beside::none, model::Beside::mine, model::Beside::any}) {
+    Ticket other = ticket(5, 3);
+    other.view.beside = beside;
+    EXPECT_EQ(decode(encode(other), 3, 5)->view.beside, beside);
+  }
 }
 
 TEST(ClaimLayout, ANumberFromTheFutureIsNobodys) {

@@ -208,7 +208,7 @@ TEST(MachineFile, APidGivenToAnotherProcessCountsAsEnded) {
   };
   model::Gpu gpu;
   gpu.use.processes =
-      std::vector<model::GpuProcess>{{.pid = 77, .user = {}, .command = {}, .kind = {}, .memory_mib = {}, .watch = true}};
+      std::vector{model::GpuProcess{.pid = 77, .user{}, .uid{}, .command{}, .kind{}, .memory_mib{}, .watch = true}};
   std::vector<model::Gpu> gpus{gpu};
   stat("1000");
   Watch watch(proc / ".");

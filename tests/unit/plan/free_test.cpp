@@ -45,6 +45,33 @@ void check_free(const std::vector<FreeCase>& cases) {
   }
 }
 
+// What others can make of it who do not mind that.
+TEST(Free, UseThatAloneKeepsItIsTold) {
+  const auto used = [](std::optional<std::uint32_t> uid, World& w) {
+    model::GpuProcess one = process(47, "bert", 1000);
+    one.uid = uid;
+    w.running(one);
+  };
+  const auto told = [](World& w) {
+    const plan::Verdict verdict = w.judge();
+    return (verdict.kept_by_use ? "by use" : "not by use") + (verdict.used_by ? std::to_string(*verdict.used_by) : "");
+  };
+  World idle, one, two, unnamed, hidden, hung;
+  EXPECT_EQ(told(idle), "not by use");
+  used(7, one);
+  EXPECT_EQ(told(one), "by use7");
+  used(7, two), used(8, two);
+  EXPECT_EQ(told(two), "by use");
+  used({}, unnamed);
+  EXPECT_EQ(told(unnamed), "by use");
+  used(7, hidden);
+  hidden.use().memory_used_mib = std::uint64_t{5000};   // somebody else's too
+  EXPECT_EQ(told(hidden), "by use");
+  used(7, hung);
+  hung.gpu().health = model::Health::hung;
+  EXPECT_EQ(told(hung), "not by use");
+}
+
 TEST(Free, NobodyUsesIt) {
   check_free({
       {"idle", [](World&) {}, "free"},

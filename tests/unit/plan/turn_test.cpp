@@ -61,6 +61,32 @@ TEST(Turn, WhoCannotStartAnywayIsPassedOver) {
   });
 }
 
+// What somebody asks for himself says nothing of the others' GPUs.
+TEST(Turn, OthersAreJudgedByWhatTheyAskFor) {
+  using model::Beside;
+  check_turns({
+      {"one needs more memory than another's GPU has", scene("h..").ticket("012", 3).ticket("1", 1).to_me("01"), 2,
+       "wait behind 1, place 2"},
+      {"one does not mind what another does", scene("f.").ticket("01", 2).ticket("1", 1).to_me("01"), 2, "take 1, nudge 1"},
+      {"another does not mind it", scene("f.h").ticket("012", 3).beside(Beside::any).ticket("1", 1), 2,
+       "wait behind 1, place 2"},
+      {"while that keeps it waiting it could start for all that others see",
+       scene("f.").ticket("01", 2).beside(Beside::any).ticket("1", 1), 2, "wait behind 1, place 2, which could start"},
+      {"where it is his own", scene("u.h").ticket("012", 3).beside(Beside::mine).ticket("1", 1), 2, "wait behind 1, place 2"},
+      {"where it is not", scene("f.h").ticket("012", 3).beside(Beside::mine).ticket("1", 1), 2, "take 1, nudge 1"},
+      {"with enough beside, what is promised does not count on it",
+       scene("f.ah").ticket("0123", 2).beside(Beside::any).ticket("1", 1, minutes(10)), 2, "take 1, nudge 1"},
+      {"and not for longer", scene("f.ah").ticket("0123", 2).beside(Beside::any).ticket("1", 1, minutes(11)), 2,
+       "wait behind 1, place 2, fits 10m"},
+      {"it takes it when it may", scene("f.ah").ticket("0123", 2).beside(Beside::any).to_me("01"), 1, "take 01"},
+      {"another needs memory that is in use", scene("..h").in_use(0, 9000).ticket("012", 3).needing(35000).ticket("1", 1), 2,
+       "take 1, nudge 1"},
+      {"or that may be its owner's", scene("h..").in_use(0, 9000).ticket("012", 3).needing(35000).ticket("1", 1), 2,
+       "wait behind 1, place 2"},
+      {"another could not share that one", scene(".").one_process(0).sharing("0", 1000).ticket("0", 1), 2, "take 0, nudge 1"},
+  });
+}
+
 TEST(Turn, ImpossibleIsRefused) {
   check_turns({
       {"more than would do", scene("..").ticket("01", 3), 1, "never: 3 asked for, but only 2 would do"},

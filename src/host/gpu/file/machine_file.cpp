@@ -13,6 +13,7 @@
 #include "host/gpu/file/shorthand.hpp"
 #include "host/import/from_matrix.hpp"
 #include "host/topology/complete.hpp"
+#include "host/user_name.hpp"
 #include "model/json.hpp"
 
 namespace thole::host {
@@ -29,6 +30,15 @@ namespace {
   throw Error(ErrorCode::usage, "no such simulated machine")
       .about(printable(name, 80))
       .hint(hint + "a file's path, or a shorthand such as 8xA100");
+}
+
+// A file names users; who of them is somebody here is known to a driver's readings.
+void find_users(model::Use& use) {
+  if (!use.processes) return;
+  std::vector<model::GpuProcess> processes = *use.processes;
+  for (model::GpuProcess& process : processes)
+    if (!process.user.empty()) process.uid = user_of_name(process.user);
+  use.processes = std::move(processes);
 }
 
 }  // namespace
@@ -69,6 +79,10 @@ void MachineFile::load() {
   machine_ = model::machine_from_json(model::parse_json(*text, printable(path_, 200)), printable(path_, 200));
   if (!machine_.hwloc_xml.empty()) add_topology();
   if (machine_.name.empty()) machine_.name = path_.substr(path_.rfind('/') + 1);
+  for (model::Gpu& gpu : machine_.gpus) {
+    find_users(gpu.use);
+    for (model::Instance& instance : gpu.mig) find_users(instance.use);
+  }
   watch_.follow(machine_.gpus);
 }
 
