@@ -11,6 +11,7 @@
 #include "base/fd.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
+#include "cli/outlet.hpp"
 #include "cli/show/terminal.hpp"
 
 namespace thole::cli {
@@ -39,7 +40,7 @@ std::string for_terminal(std::string_view text, bool colors) {
   return result + printable_lines(text.substr(begin));
 }
 
-bool put_text(int fd, std::string_view text, bool colors) { return write_all(fd, for_terminal(text, colors)); }
+bool put_text(int fd, std::string_view text, bool colors) { return put_bytes(fd, for_terminal(text, colors)); }
 
 namespace {
 void must_be_written(bool is_written) {
@@ -54,7 +55,7 @@ void give_bytes(std::string_view bytes) { must_be_written(put_bytes(STDOUT_FILEN
 bool tell(std::string_view text, std::string_view object) {
   const std::string said = printable_lines(fmt::format("thole: {}", text));
   const std::size_t columns = columns_of_terminal(STDERR_FILENO);
-  return write_all(STDERR_FILENO, (columns == 0 ? said : fold(said, columns, object)) + "\n");
+  return put_bytes(STDERR_FILENO, (columns == 0 ? said : fold(said, columns, object)) + "\n");
 }
 
 std::string frame_of(std::string_view text, bool colors, std::size_t rows, bool first) {
@@ -70,6 +71,9 @@ void give_frame(std::string_view text, bool colors, std::size_t rows, bool first
   must_be_written(put_bytes(STDOUT_FILENO, frame_of(text, colors, rows, first)));
 }
 
-bool put_bytes(int fd, std::string_view bytes) { return write_all(fd, bytes); }
+bool put_bytes(int fd, std::string_view bytes) {
+  if (Outlet* const outlet = Outlet::current()) return outlet->put(fd, bytes);
+  return write_all(fd, bytes);
+}
 
 }  // namespace thole::cli

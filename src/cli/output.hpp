@@ -1,4 +1,5 @@
-// The one door to stdout and stderr: nothing else in the program writes to them (tests/dependencies.py looks).
+// The one door to stdout and stderr: nothing else in the program writes to them (tests/dependencies.py looks). Where there is
+// an Outlet, through that: nobody waits then for who reads.
 #pragma once
 
 #include <string>

@@ -123,6 +123,9 @@ class TaskPool : public TaskPlaces, public TaskGroups, public TaskStrays {
   virtual void watch(int fd) = 0;                // not a regular file
   virtual void unwatch(int fd) = 0;
 
+  // With OutputTo::pipes: while it holds, what running tasks write stays in their pipes, and so they wait when these are full.
+  virtual void hold_texts(bool on) = 0;
+
   // Sleeps until something happens or the deadline comes; valid until the next call.
   virtual std::span<const PoolEvent> wait(std::optional<SteadyTime> deadline) = 0;
 

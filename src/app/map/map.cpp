@@ -36,6 +36,7 @@ class Map {
       : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
         claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims) {
     pool_.watch(claims_.fd());
+    if (events_.goes_on >= 0) pool_.watch(events_.goes_on);
   }
 
   MapOutcome run();
@@ -50,6 +51,7 @@ class Map {
   bool next_task(MapTask& task);
   void fill();
   void claim_or_give_back();
+  void hear_reader();
   void open_lane(LaneGain gain);
   bool is_left(MapLane& lane, std::optional<RestLook>& look);
   void close_lane(MapLane& lane);
@@ -117,6 +119,7 @@ class Map {
   bool timed_ = false;                   // some seat has a deadline
   bool reach_unknown_ = false;           // of who has got a signal: has everybody?
   bool telling_ = true;                  // else that may be what has failed
+  bool held_up_ = false;                 // nobody takes what was told
   std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
   NobodysRest nobodys_;
@@ -165,7 +168,7 @@ bool Map::next_task(MapTask& task) {
 }
 
 void Map::fill() {
-  while (!idle_.empty() && !wants_) {
+  while (!idle_.empty() && !wants_ && !held_up_) {
     const std::size_t place = idle_.back();
     if (MapLane& lane = *seats_[place].lane; std::exchange(lane.asked_in, turn_) != turn_ && wanted_by_others(lane)) {
       take_no_more(lane);                // they came while it had no task for the place
@@ -177,10 +180,15 @@ void Map::fill() {
   }
 }
 
+void Map::hear_reader() {
+  held_up_ = events_.is_held_up && events_.is_held_up();
+  pool_.hold_texts(held_up_);
+}
+
 // A lane more while there is a task for it and room; GPUs without a task are not kept from others.
 void Map::claim_or_give_back() {
   look_ahead();
-  const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_);
+  const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_) && !held_up_;
   std::optional<RestLook> look;
   for (std::size_t i = lanes_.size(); i-- > 0;)
     if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane, look)) close_lane(lane);
@@ -498,6 +506,7 @@ void Map::give_up(std::size_t place) {
 MapOutcome Map::run() {
   if (ports_.command.fixed_program()) pool_.check_program(wanted_.lane.argv.front());  // not after hours in line
   for (;;) {
+    hear_reader();
     fill();
     claim_or_give_back();
     if (over()) break;
@@ -513,6 +522,7 @@ MapOutcome Map::run() {
 void Map::end_everything() {
   telling_ = false;
   stop_ = Stop::now;
+  pool_.hold_texts(false);
   end_tasks(false);
   while (const auto event = next_event()) handle_quietly(*event);
   claims_.withdraw();

@@ -54,6 +54,11 @@ struct MapEvents {
   RunEvents claims;                      // told by another thread, but for left_behind
   std::function<void(const MapTask&, bool errors, std::string_view bytes)> text;  // as it comes, with OutputTo::pipes
   std::function<void(const MapTask&, MapEnd)> ended;  // of its last try; not of what was cut short
+
+  // Whether what was told has not been taken, and nothing more should come: nothing more is begun or read then, and idle GPUs
+  // go back. That may have changed when the descriptor is readable. May throw: then all is ended.
+  std::function<bool()> is_held_up;
+  int goes_on = -1;
 };
 
 struct MapPorts {

@@ -19,7 +19,7 @@ namespace thole::app {
 inline constexpr Millis found_anew{1000};  // with nothing left as long as that, what is found next is another
 
 struct RestTurn {
-  port::TaskPool& pool;
+  port::TaskStrays& pool;
   const port::Strays& left;              // what all of them are judged by: one process may be found by one look in many
   SteadyTime now{};
   Millis patience{};

@@ -1,14 +1,12 @@
 #include "cli/show/map_output.hpp"
 
-#include <limits.h>
-#include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -24,7 +22,6 @@ namespace {
 
 using model::Json;
 
-constexpr std::size_t one_copy = 256 * 1024;
 constexpr std::size_t most_in_json = 1024 * 1024;  // of one stream of one task
 
 std::string in_memory(const port::Written& written) {
@@ -36,12 +33,10 @@ std::string in_memory(const port::Written& written) {
 }
 
 constexpr int asking_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr Millis last_patience{1000};          // with a reader that takes nothing, once we were asked to end
 
-// So much goes into what poll() calls writable without waiting: what a pipe takes as one piece. Others take all: a file never
-// waits, and of a terminal's text no character may be cut.
-std::size_t piece_for(int fd) {
-  struct stat about {};
-  return ::fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode) ? PIPE_BUF : ~std::size_t{0};
+[[noreturn]] void cannot_write(int why) {
+  throw Error(ErrorCode::internal, "cannot write the output of a task").because(why);
 }
 
 }  // namespace
@@ -51,38 +46,40 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
   events.claims = std::move(claims);
   events.text = [this](const app::MapTask& task, bool errors, std::string_view bytes) { text(task, errors, bytes); };
   events.ended = [this](const app::MapTask& task, app::MapEnd end) { ended(task, std::move(end)); };
+  events.is_held_up = [this] { return is_held_up(); };
+  events.goes_on = outlet_.fd();
   return events;
 }
 
 void MapOutput::write(int fd, std::string_view bytes) {
-  const std::size_t most = bytes.empty() ? 0 : piece_for(fd);
-  while (!bytes.empty()) {
-    wait_until_read(fd);
-    const std::string_view piece = bytes.substr(0, most);
-    if (put_bytes(fd, piece)) bytes.remove_prefix(piece.size());
-    else if (errno == EAGAIN) continue;
-    else if (fd == STDERR_FILENO) return;   // results go to stdout: no task is given up for want of a place for its words
-    else throw Error(ErrorCode::internal, "cannot write the output of a task").because(errno);
-  }
+  // Results go to stdout: no task is given up for want of a place for its words.
+  if (!bytes.empty() && !put_bytes(fd, bytes) && fd != STDERR_FILENO) cannot_write(errno);
 }
 
-// The signals that ask us to end are blocked, and taken by the pool when nothing is written: a reader that does not read must
-// not keep us from hearing them.
-void MapOutput::wait_until_read(int fd) {
-  pollfd ready[] = {{fd, POLLOUT, 0}, {-1, POLLIN, 0}};
-  if (::poll(ready, 1, 0) > 0) return;
-  sigset_t set;
+bool MapOutput::is_held_up() {
+  outlet_.taken();
+  must_be_writable();
+  return outlet_.is_behind();
+}
+
+void MapOutput::must_be_writable() const {
+  if (const int why = outlet_.failed(STDOUT_FILENO)) cannot_write(why);
+}
+
+std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
+  sigset_t set;                                  // blocked, and the pool takes them no more
   sigemptyset(&set);
   for (const int number : asking_to_end) sigaddset(&set, number);
   const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC));
-  ready[1].fd = signals.get();
-  while (::poll(ready, 2, -1) < 0 && errno == EINTR) {}
-  if (ready[0].revents != 0 || ready[1].revents == 0) return;
+  const int until[] = {signals.get()};
+  const bool all = outlet_.drain(until, outcome.interrupted ? std::optional(last_patience) : std::nullopt);
+  must_be_writable();
+  if (all || outcome.interrupted) return outcome.interrupted;
   sigset_t pending;
   ::sigpending(&pending);
   for (const int number : asking_to_end)
-    if (sigismember(&pending, number) == 1) interrupted_by_ = number;
-  throw Error(ErrorCode::interrupted, "ended while nobody read the output");
+    if (sigismember(&pending, number) == 1) return number;
+  return std::nullopt;
 }
 
 // Whole lines, so that tasks never share one.
@@ -139,21 +136,14 @@ void MapOutput::in_order(std::uint64_t order, port::TaskOutput output) {
 }
 
 void MapOutput::finish() {
-  for (const auto& [order, output] : held_) show(output);
+  for (auto& [order, output] : held_) show(output);
   held_.clear();
 }
 
-void MapOutput::show(const port::TaskOutput& output) {
+void MapOutput::show(port::TaskOutput& output) {
   for (auto [written, fd] : {std::pair{&output.output, STDOUT_FILENO}, {&output.errors, STDERR_FILENO}}) {
     write(fd, written->text);
-    if (!written->file) continue;
-    std::string part(one_copy, '\0');
-    for (off_t at = 0;;) {
-      const ssize_t n = ::pread(written->file.get(), part.data(), part.size(), at);
-      if (n <= 0) break;
-      write(fd, {part.data(), static_cast<std::size_t>(n)});
-      at += n;
-    }
+    if (written->file && !outlet_.put(fd, std::move(written->file)) && fd != STDERR_FILENO) cannot_write(errno);
   }
 }
 

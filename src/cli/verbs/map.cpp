@@ -23,6 +23,7 @@
 #include "cli/line/request.hpp"
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
+#include "cli/outlet.hpp"
 #include "cli/result_place.hpp"
 #include "cli/show/map_output.hpp"
 #include "cli/show/progress.hpp"
@@ -231,25 +232,25 @@ int map(Context& context) {
   app::MapRequest wanted = request_of(context, words.command);
   wanted.done = log.done();
 
+  Outlet outlet;                         // limits, the door and signals are heard whoever reads
   Progress progress(context);
   FirstWait first_wait;
-  MapOutput output(context, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);
+  MapOutput output(context, outlet, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);
   const app::RunPorts ports = context.wire.run_ports();
   const auto pool = context.wire.task_pool(output_of(options));
-  app::MapOutcome outcome;
   try {
-    outcome =
+    const app::MapOutcome outcome =
         app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
     output.finish();
+    const int status = plan::map_exit_status(wanted.halt, outcome.counts, outcome.halted_by);
+    output.say_end(outcome, outcome.interrupted ? 128 + *outcome.interrupted : status);
+    if (const auto number = output.wait_until_read(outcome)) end_by(context, *number);
+    return status;
   } catch (const Error& error) {
-    if (output.interrupted_by()) end_by(context, *output.interrupted_by());
     if (error.sys_errno() != EPIPE) throw;
     end_by(context, SIGPIPE);            // as any program whose reader has gone
+    throw;                               // not reached
   }
-  const int status = plan::map_exit_status(wanted.halt, outcome.counts, outcome.halted_by);
-  output.say_end(outcome, outcome.interrupted ? 128 + *outcome.interrupted : status);
-  if (outcome.interrupted) end_by(context, *outcome.interrupted);
-  return status;
 }
 
 constexpr Example map_examples[] = {

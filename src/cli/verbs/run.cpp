@@ -16,6 +16,7 @@
 #include "cli/line/request.hpp"
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
+#include "cli/outlet.hpp"
 #include "cli/result_place.hpp"
 #include "cli/show/progress.hpp"
 #include "cli/show/render_run.hpp"
@@ -109,6 +110,7 @@ int run(Context& context) {
   wanted.bind = context.binding(model::BindOptions::for_command());
   wanted.carry = context.carry();
 
+  Outlet outlet;                             // a few words must not hold up the command's life
   const std::vector<int> cancel{context.wire.interruption()};
   try_status_file(context);
   if (!wanted.linger) say_of_multiplexers(context);
@@ -123,6 +125,7 @@ int run(Context& context) {
   say_how_it_ended(context, ended);
   progress.ended(ended);
   write_status(context, ended_to_json(ended));
+  outlet.drain(cancel);
   context.wire.processes().end_as(ended);
   return 0;  // not reached; the compiler does not see that through the port
 }

@@ -233,6 +233,19 @@ port::TaskOutput EpollPool::take_output(std::size_t number) {
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
 void EpollPool::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
+void EpollPool::hold_texts(bool on) {
+  if (to_ != port::OutputTo::pipes || std::exchange(holds_texts_, on) == on) return;
+  for (std::size_t number = 0; number < places_.size(); ++number) {
+    if (!places_[number]) continue;
+    Place& place = *places_[number];
+    for (auto [stream, source] : {std::pair{&place.output, Source::output}, {&place.errors, Source::errors}}) {
+      if (!stream->file) continue;
+      if (on) unwatch(stream->file.get());
+      else listen(stream->file.get(), source, number);
+    }
+  }
+}
+
 std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadline) {
   events_.clear();
   if (to_ == port::OutputTo::pipes)

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-class LeftBehind : public port::TaskPool {
+class LeftBehind : public port::TaskStrays {
  public:
   port::Strays left;
   std::vector<int> signals;
@@ -28,24 +28,6 @@ class LeftBehind : public port::TaskPool {
     if (whose.claim.empty()) left = {};
     else left.of.erase(whose.claim);
   }
-
-  std::size_t open(port::ProcessSpec) override { return 0; }
-  void close(std::size_t) override {}
-  std::vector<std::string>& words(std::size_t) override { return words_; }
-  void check_program(const std::string&) override {}
-  void start(std::size_t) override {}
-  void signal(std::size_t, model::Signal) override {}
-  std::vector<std::string> group(std::size_t) override { return {}; }
-  std::vector<std::string> out_of_reach() override { return {}; }
-  void give_up(std::size_t) override {}
-  port::TaskOutput take_output(std::size_t) override { return {}; }
-  void watch(int) override {}
-  void unwatch(int) override {}
-  std::span<const port::PoolEvent> wait(std::optional<SteadyTime>) override { return {}; }
-  void stop_all() override {}
-
- private:
-  std::vector<std::string> words_;
 };
 
 class MapRest : public testing::Test {
