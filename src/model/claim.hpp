@@ -52,20 +52,12 @@ inline bool holds_longer(const Moment& now, const Moment& then) {
 }
 
 // One waiting request.
-struct Waiting {
+struct Waiting : Terms {
   std::uint64_t ticket = 0;
   uid_t uid = 0;
   std::string user;
   pid_t pid = 0;
   std::vector<std::string> eligible;        // keys of units that would do
-  unsigned count = 0;
-  bool shared = false;
-  std::optional<std::uint64_t> memory_mib;  // as Terms'
-  bool share_with_any = false;
-  bool trust_claims = false;                // what nobody has claimed will do, whoever uses it
-  Beside beside = Beside::none;             // or these
-  std::optional<Seconds> time;              // declared length
-  unsigned leave = 0;                       // units it leaves free for others
   WallTime since{};
   bool mine = false;
   bool vouched = true;                      // its user says so himself; else it keeps nobody waiting, whoever wrote it

@@ -58,7 +58,7 @@ Json to_json(const Waiting& waiting) {
            {{"gpus", waiting.count},
             {"any_of", waiting.eligible},
             {"shared", waiting.shared},
-            {"memory_mib", or_null(waiting.memory_mib)}}},
+            {"memory_mib", waiting.shared || waiting.memory_mib != 0 ? Json(waiting.memory_mib) : Json(nullptr)}}},
           {"since", time_or_null(waiting.since)},
           {"time_s", std::move(time)},
           {"stopped", waiting.stopped}};

@@ -53,7 +53,9 @@ std::optional<Shape> parse_shape(std::string_view text) {
 }
 
 Terms Request::terms() const {
-  return {gpus, share, share_with == ShareWith::any, trust_claims, beside, memory_mib.value_or(0), time, leave};
+  const auto whole = [](std::optional<double> percent) { return static_cast<std::uint8_t>(percent.value_or(50)); };
+  return {gpus, share, share_with == ShareWith::any, trust_claims, beside, whole(max_load_percent), whole(max_memory_percent),
+          memory_mib.value_or(0), time, leave};
 }
 
 std::string Request::describe() const {

@@ -19,6 +19,7 @@ class Children {
   struct Child {
     bool is_ours = false;
     std::optional<model::HowEnded> ended;               // it has its number until it is buried
+    bool is_gone = false;                               // it has ended, and nobody will know how
   };
   virtual Child look(pid_t pid) = 0;
 

@@ -359,8 +359,11 @@ Config read_config(const plan::Environment& environment, const std::vector<std::
                    OnMistake on_mistake) {
   Config config(Settings(environment, ::geteuid(), program));
   read_gpu_file(config.settings.environment);
-  for (const std::string& file : files)
-    take_step(config, on_mistake, [&](Config& into) { apply_file(into, file, &file == &files.front()); });
+  for (const std::string& file : files) {
+    const bool is_the_sites = &file == &files.front();
+    take_step(config, on_mistake, [&](Config& into) { apply_file(into, file, is_the_sites); });
+    if (is_the_sites) config.settings.of_the_site = config.settings.free_policy;
+  }
   for (auto at = environment.lower_bound("THOLE_"); at != environment.end() && at->first.starts_with("THOLE_"); ++at)
     take_step(config, on_mistake, [&](Config& into) { apply_variable(into, at->first, at->second); });
   return config;

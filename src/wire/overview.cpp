@@ -22,6 +22,7 @@ app::Overview overview_of(Wire& wire, const app::Observer& observer, IfUnknown i
                          .claims_problem = problem,
                          .environment = settings.environment,
                          .policy = settings.free_policy,
+                         .common_policy = settings.of_the_site,
                          .clock = wire.clock(),
                          .uid = settings.uid});
 }

@@ -33,6 +33,7 @@ struct Settings {
   std::string program;             // this program's own path, re-executed as the probe
   plan::Environment environment;   // the caller's variables as they were
   model::FreePolicy free_policy;   // [free] ignore_processes, ignore_memory
+  model::FreePolicy of_the_site;   // the same, as the site's file says it: what others are judged by
   Millis probe_cold{10'000};       // patience with the driver when it was not asked lately
   Millis status_patience{4'000};   // of status, which answers within 5 s whatever the driver does
   uid_t uid;

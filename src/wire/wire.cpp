@@ -273,8 +273,8 @@ app::Site& Wire::site() {
   if (parts_->site) return *parts_->site;
   parts_->site =
       std::make_unique<app::Site>(app::Site{observer(), *parts_->late_store, parts_->clock, settings_.environment,
-                                            settings_.free_policy, settings_.uid, user_name, settings_.probe_cold, lend(),
-                                            shell_above});
+                                            settings_.free_policy, settings_.of_the_site, settings_.uid, user_name,
+                                            settings_.probe_cold, lend(), shell_above});
   parts_->site->look_anew = [this] { return look_anew(); };
   return *parts_->site;
 }

@@ -44,7 +44,7 @@ void try_queue(std::string_view bytes) {
     ticket.view.count = raw.count;
     ticket.view.memory_mib = raw.memory_mib;
     ticket.view.time = Seconds(raw.time_s);
-    ticket.view.since = WallTime(Millis(raw.since_ms));
+    ticket.view.since = WallTime(Seconds(raw.since_s));
     ticket.pid = raw.pid;
     return encode(ticket);
   });
@@ -87,7 +87,7 @@ void try_notes(std::string_view bytes) {
     Note note;
     note.id.assign(raw.id, ::strnlen(raw.id, sizeof raw.id));
     note.command.assign(raw.command, ::strnlen(raw.command, sizeof raw.command));
-    note.since = WallTime(Millis(raw.since_ms));
+    note.since = WallTime(Seconds(raw.since_s));
     if (raw.until_ms != 0) note.until = WallTime(Millis(raw.until_ms));
     note.memory_mib = raw.memory_mib;
     note.shared = raw.places[0] % 2 != 0;

@@ -36,7 +36,7 @@ class Play {
       const bool usable = dice_.roll(8) != 0;
       states_.push_back({usable, 40960, 0, !usable && dice_.roll(3) == 0});
       if (!habits_.beside || dice_.roll(3) == 0) continue;
-      states_.back() = {.usable = false, .memory_mib = 40960, .kept_by_use = true};
+      states_.back() = {.usable = false, .memory_mib = 40960, .kept_by_use = true, .load_percent = 0, .memory_percent = 0};
       if (dice_.roll(2) == 0) states_.back().used_by = 1 + dice_.roll(2);
     }
     holders_.resize(slots);

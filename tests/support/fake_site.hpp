@@ -204,7 +204,7 @@ struct FakeSite {
     std::vector<std::unique_ptr<port::GpuBackend>> backends;
     backends.push_back(std::move(owned));
     observer = std::make_unique<app::Observer>(std::move(backends), nullptr, clock, true);
-    site = std::make_unique<app::Site>(app::Site{*observer, store, clock, environment, policy, 0,
+    site = std::make_unique<app::Site>(app::Site{*observer, store, clock, environment, policy, policy, 0,
                                                  [](uid_t uid) { return "u" + std::to_string(uid); }, Millis{1000}});
   }
   FakeClock clock;

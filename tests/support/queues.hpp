@@ -30,7 +30,7 @@ struct Scene {
       if (c == 'h' || c == 'F' || holder.until) slot.holders.push_back(holder);
       queue.slots.push_back(slot);
       states.push_back({.usable = c != 'f' && c != 'F' && c != 'u' && c != 's' && c != ' ', .memory_mib = 40960,
-                        .sick = c == 's', .kept_by_use = c == 'f' || c == 'u'});
+                        .sick = c == 's', .kept_by_use = c == 'f' || c == 'u', .load_percent = 10, .memory_percent = 10});
       if (c == 'u') states.back().used_by = 1000;
     }
   }
@@ -67,6 +67,7 @@ struct Scene {
   Scene& beside(model::Beside whom) { queue.tickets.back().beside = whom; return *this; }
   Scene& needing(std::uint64_t mib) { queue.tickets.back().memory_mib = mib; return *this; }
   Scene& in_use(unsigned slot, std::uint64_t mib) { states[slot].unclaimed_mib = mib; return *this; }
+  Scene& loaded(unsigned slot, double percent) { states[slot].load_percent = percent; return *this; }
   Scene& one_process(unsigned slot) { states[slot].one_process = true; return *this; }
   Scene& to_me(std::string_view usable) {
     for (std::size_t s = 0; s < states.size(); ++s) states[s].usable_to_me = slots(usable)[s];

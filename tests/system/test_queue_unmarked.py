@@ -44,13 +44,23 @@ def test_it_is_ended_with_its_task(queue, tmp_path, how, both):
     if how == "cancel":
         queue.call("cancel", job)
     elif how == "the command ends":
-        queue.kill([main])
-        if both:                                 # nobody will know how: what is left of it may go on
-            eventually(lambda: gone(main), "it has ended")
-            assert queue.states(job) == {"running": 1} and not gone(left)
-            queue.call("cancel", job)
+        queue.kill([main])                       # of both, nobody will know how
     queue.until_ended(job)
     assert gone(main) and gone(left)
+
+
+@pytest.mark.parametrize("start", ["env -i", ""], ids=["unmarked", "marked"])
+@pytest.mark.parametrize("per_gpu", [[], ["--per-gpu", "2"]], ids=["alone", "per-gpu"])
+def test_it_is_ended_where_the_lane_dies_of_the_same_moment(queue, tmp_path, start, per_gpu):
+    """The lane was told how the command had ended, and has not come to ending what that has left."""
+    job = queue.submit("-g", "1", "--patience", "1s", *per_gpu, "--", "sh", "-c", leaves("left", start) + MAIN)
+    main, left = (int(text_of(tmp_path / name)) for name in ("main", "left"))
+    lane = queue.working_lane()
+    queue.kill([main])
+    eventually(lambda: not os.path.exists(f"/proc/{main}"), "its lane was told")
+    queue.kill([lane])
+    queue.until_ended(job)
+    assert gone(left)
 
 
 def test_it_is_paused_and_goes_on_with_its_task(queue, tmp_path):

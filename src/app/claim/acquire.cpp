@@ -31,6 +31,7 @@ constexpr Millis teardown_bound{2'000};   // for a previous owner's process to l
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
+constexpr Millis a_moment_ago{500}, long_ago{5'000};      // a look that will do to decide; ... to go on waiting
 
 // What has to be known of the GPUs to decide about this request.
 port::Question question_for(const model::Request& request) {
@@ -205,11 +206,16 @@ class Acquisition {
   }
 
  private:
-  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept.
+  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept. Where
+  // others in line take GPUs beside somebody's use, how much that is has to be seen first.
   std::optional<port::Claim> step() {
     for (;;) {
       bool stopped = false;
       std::optional<port::Claim> claim = try_step(stopped);
+      if (!stopped && choice_.lacks_load() && !std::exchange(by_load_, true)) {
+        look();
+        continue;
+      }
       if (!stopped) return claim;
       place_->pass_on();
       while (options_.stands_still()) {
@@ -225,6 +231,7 @@ class Acquisition {
           stopped = options_.stands_still && options_.stands_still();
           if (stopped) return model::Refuse{};
           model::Decision decision = choice_(queue, mine, wants, now);
+          if (choice_.lacks_load() && !by_load_) return model::Refuse{};
           // A sharer is asked once more, of the budgets alone (no line is shown).
           if (const auto* take = std::get_if<model::Take>(&decision); take && !take->passed.empty())
             passed_ = take->passed, ends_by_ = take->ends_by;
@@ -264,6 +271,8 @@ class Acquisition {
   // At those units' GPUs; at all of them when none are named.
   void look_at_units(const std::vector<std::size_t>& units = {}) {
     port::Question question = question_for(request_);
+    if (by_load_) question.purpose = port::Purpose::show;
+    if (units.empty()) looked_ = site_.clock.steady();
     for (std::size_t unit : units)
       question.only.push_back(site_.observer.units()[unit].gpu_of(site_.observer.snapshot().machine).key());
     site_.observer.look(site_.patience, question);
@@ -279,6 +288,10 @@ class Acquisition {
 
   void rest(Millis pause) {
     if (any_ready(options_.cancel, pause)) interrupted();
+  }
+
+  void look_unless_since(Millis ago) {
+    if (site_.clock.steady() > looked_ + ago) look();
   }
 
   enum class Woken { by_something, by_clock, by_deadline };
@@ -299,12 +312,13 @@ class Acquisition {
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:
-        if (head_observes || wait.passes_by_look) look();
+        if (head_observes) look();
+        else look_unless_since(wait.passes_by_look || !wait.idle.empty() ? a_moment_ago : long_ago);
         return Woken::by_clock;
       case port::Wake::turn:
       case port::Wake::release:
       case port::Wake::nudge:
-        if (wait.passes_by_look) look();
+        look_unless_since(wait.passes_by_look ? Millis{0} : a_moment_ago);   // what others can have is decided by it, too
         break;
     }
     return Woken::by_something;
@@ -355,6 +369,8 @@ class Acquisition {
   const AcquireOptions& options_;
   const OuterClaim* within_;
   Choice choice_;
+  SteadyTime looked_ = site_.clock.steady();   // at all units
+  bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;

@@ -28,6 +28,7 @@ struct Site {
   const port::Clock& clock;
   const plan::Environment& environment;        // of the caller: outer masks, an outer claim
   const model::FreePolicy& policy;
+  const model::FreePolicy& common_policy;      // of everybody here: what others have is judged by
   uid_t uid = 0;                               // who we are
   std::function<std::string(uid_t)> user_name;      // a name for a uid, its number where it has none
   Millis patience{10'000};                     // for one look at the driver

@@ -1,10 +1,17 @@
 #include "app/claim/choice.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "app/claim/line_as_told.hpp"
 
 namespace thole::app {
+namespace {
+
+// After a claim's end: how long what it ran may still be seen. After its beginning: by when its own look was.
+constexpr Millis wake{5'000};
+
+}  // namespace
 
 Choice::Choice(const Site& site, const model::Request& request, InUse around)
     : site_(site), request_(request), around_(around) {
@@ -13,21 +20,63 @@ Choice::Choice(const Site& site, const model::Request& request, InUse around)
 
 void Choice::look_again() {
   const auto& snapshot = site_.observer.snapshot();
+  looked_ = site_.clock.steady();
   verdicts_.clear();
   to_anybody_.clear();
   for (const model::Unit& unit : site_.observer.units()) {
     verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
     to_anybody_.push_back(to_anybody(unit, {}));
   }
+  note_used();
 }
 
 plan::Verdict Choice::to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const {
-  return plan::judge(unit, site_.observer.snapshot(), model::Request{}, site_.policy, own, "");
+  return plan::judge(unit, site_.observer.snapshot(), model::Request{}, site_.common_policy, own, "");
 }
 
 void Choice::trust_next_look() {
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
-    if (unit_of_[slot] && std::find(chosen_.begin(), chosen_.end(), *unit_of_[slot]) != chosen_.end()) was_claimed_.reset(slot);
+    if (unit_of_[slot] && std::find(chosen_.begin(), chosen_.end(), *unit_of_[slot]) != chosen_.end())
+      claimed_.erase(site_.observer.units()[*unit_of_[slot]].key);
+}
+
+// Of what was not claimed at the last step, nor a moment before. It may have been claimed since: the next step tells.
+void Choice::note_used() {
+  const auto& units = site_.observer.units();
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    const auto seen = claimed_.find(units[unit].key);
+    if (seen == claimed_.end()) continue;
+    Claimed& one = seen->second;
+    if (one.is_free && !is_in_wake(one)) one.looks_used = to_anybody_[unit].standing != plan::Standing::free;
+  }
+}
+
+bool Choice::is_in_wake(const Claimed& seen) const { return seen.last && looked_ <= *seen.last + wake; }
+
+void Choice::note_claimed(const model::QueueView& queue) {
+  const SteadyTime now = site_.clock.steady();
+  for (const model::SlotView& slot : queue.slots) {
+    if (slot.key.empty()) continue;
+    Claimed& seen = claimed_[slot.key];
+    const bool looks_used = std::exchange(seen.looks_used, false);
+    const bool was_free = std::exchange(seen.is_free, slot.holders.empty());
+    if (seen.is_free) {
+      if (was_free && looked_ > noted_) seen.was_used = looks_used;
+      seen.since.reset();
+      continue;
+    }
+    if (!seen.since) seen.since = now;
+    seen.last = now;
+    if (now > *seen.since + wake) seen.was_used = false;   // its owner has seen that it is not
+  }
+  noted_ = now;
+}
+
+// What was seen on it.
+bool Choice::is_its_owners(const model::SlotView& slot) const {
+  const auto seen = claimed_.find(slot.key);
+  if (seen == claimed_.end()) return false;
+  return (!slot.holders.empty() || is_in_wake(seen->second)) && !seen->second.was_used;
 }
 
 bool Choice::has_sharers(std::size_t unit) const { return std::binary_search(beside_.begin(), beside_.end(), unit); }
@@ -43,9 +92,8 @@ std::vector<pid_t> Choice::strangers(const model::SlotSet& slots) const {
 model::Decision Choice::operator()(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
                                    WallTime now) {
   map_slots(queue);
+  note_claimed(queue);
   fill_states(queue);
-  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot)
-    if (!queue.slots[slot].holders.empty()) was_claimed_.set(slot);
   ordered_ = queue.ordered;
   return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
     return plan::decide(shown, mine, wants, states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
@@ -77,14 +125,17 @@ void Choice::fill_states(const model::QueueView& queue) {
   const auto& machine = site_.observer.snapshot().machine;
   states_.assign(queue.slots.size(), plan::SlotState{});
   const bool any_shares = request_.share || std::ranges::any_of(queue.tickets, &model::TicketView::shared);
+  const bool by_load = std::ranges::any_of(queue.tickets, [](const auto& one) { return one.beside != model::Beside::none; });
+  lacks_load_ = false;
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
     if (!unit_of_[slot]) continue;
     const model::Unit& unit = units[*unit_of_[slot]];
-    const bool claimed = around_.by_us || !queue.slots[slot].holders.empty() || was_claimed_.test(slot);
+    const bool claimed = around_.by_us || is_its_owners(queue.slots[slot]);
     const bool was_its_owners = claimed && queue.slots[slot].holders.empty() && !request_.share;   // or may have been
     const plan::Verdict &mine = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];
     state = slot_state(unit, machine, seen, claimed);
+    lacks_load_ = lacks_load_ || (by_load && state.kept_by_use && !state.load_percent);
     state.usable_to_me = mine.standing == plan::Standing::free || (claimed && mine.standing != plan::Standing::sick);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);

@@ -3,10 +3,12 @@
 // How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge): for this request, and as it
 // looks to one that asks for nothing, by which the rule reckons what others can have. A claimed one is judged by
 // its health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look
-// under our own lock tells (trust_next_look): what the last look saw there may have been its owner's.
+// some seconds later, or under our own lock (trust_next_look): what an earlier one saw there may have been its owner's. But who
+// has only just claimed what was used by nobody's claim before may be about to see that himself, and to give it back.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ class Choice {
   void look_again();                            // recomputes the verdicts after observer.look()
   void trust_next_look();                       // the chosen units are locked by us now
   void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
+
+  // Whether those in line have to be judged by the load on GPUs (--beside), and the last look did not ask for it.
+  bool lacks_load() const { return lacks_load_; }
 
   bool ordered() const { return ordered_; }                                 // was the line to be seen?
   const std::vector<std::size_t>& eligible() const { return eligible_; }
@@ -53,6 +58,8 @@ class Choice {
   void fill_states(const model::QueueView& queue);
   std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
   plan::Verdict to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const;
+  void note_claimed(const model::QueueView& queue);
+  void note_used();
   std::optional<std::vector<unsigned>> choose(const model::QueueView& queue, const model::SlotSet& free);
 
   const Site& site_;
@@ -63,7 +70,18 @@ class Choice {
   std::vector<std::size_t> eligible_;                    // units, ascending
   std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen
   std::vector<plan::SlotState> states_;                  // by slot
-  model::SlotSet was_claimed_;                           // slots seen claimed, and not looked at since under our own lock
+  // By others, as seen at each step, by key.
+  struct Claimed {
+    std::optional<SteadyTime> since, last;               // the former only while it is
+    bool is_free = false;                                // at the last step
+    bool looks_used = false;                             // since: to be confirmed by the next step
+    bool was_used = false;                               // without a claim
+  };
+  std::map<std::string, Claimed> claimed_;
+  bool is_in_wake(const Claimed& seen) const;
+  bool is_its_owners(const model::SlotView& slot) const;
+  SteadyTime looked_{}, noted_{};                        // at the GPUs, at the claims
+  bool lacks_load_ = false;
   std::vector<std::size_t> chosen_;
   std::vector<std::size_t> beside_;                      // units with holders when we chose, ascending
   std::string explain_;

@@ -16,6 +16,27 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machin
   state.unclaimed_mib = seen.unclaimed_mib;
   state.kept_by_use = seen.kept_by_use;
   state.used_by = seen.used_by;
+  const model::Use& use = unit.use_of(machine);
+  if (use.utilization_percent) state.load_percent = *use.utilization_percent;
+  if (use.memory_used_mib && state.memory_mib != 0)
+    state.memory_percent = 100.0 * static_cast<double>(*use.memory_used_mib) / static_cast<double>(state.memory_mib);
+  return state;
+}
+
+bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::Holding>& holdings) {
+  return process.user.empty() ||
+         std::ranges::any_of(holdings, [&](const model::Holding& holding) { return holding.user == process.user; });
+}
+
+plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,
+                           const std::vector<model::Holding>& holdings) {
+  std::vector<pid_t> own;
+  if (const model::Use& use = unit.use_of(snapshot.machine); !holdings.empty() && use.processes.known())
+    for (const model::GpuProcess& process : *use.processes)
+      if (is_of_a_holder(process, holdings)) own.push_back(process.pid);
+  const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, policy, own, "");
+  plan::SlotState state = slot_state(unit, snapshot.machine, seen, !holdings.empty());
+  state.unclaimed_mib = seen.unclaimed_mib;
   return state;
 }
 
@@ -33,15 +54,8 @@ void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& 
 void LineAsTold::add(const model::Waiting& waiting) {
   model::TicketView ticket;
   ticket.number = waiting.ticket;
+  static_cast<model::Terms&>(ticket) = waiting;
   ticket.uid = waiting.uid;
-  ticket.count = waiting.count;
-  ticket.shared = waiting.shared;
-  ticket.share_with_any = waiting.share_with_any;
-  ticket.trust_claims = waiting.trust_claims;
-  ticket.beside = waiting.beside;
-  ticket.memory_mib = waiting.memory_mib.value_or(0);
-  ticket.time = waiting.time;
-  ticket.leave = waiting.leave;
   ticket.since = waiting.since;
   ticket.stopped = waiting.stopped || !waiting.vouched;
   for (std::size_t slot = 0; slot < view.slots.size(); ++slot)

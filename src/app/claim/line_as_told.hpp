@@ -19,6 +19,13 @@ namespace thole::app {
 // claimed can be used once it is released, whoever is seen on it now; memory that is in use beside sharers is not told here.
 plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, const plan::Verdict& seen, bool is_claimed);
 
+// A process on a claimed unit is taken for a holder's when it runs as his user, or when nobody can say whose it is.
+bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::Holding>& holdings);
+
+// The same for a unit with these holders, with the memory that is in use beside them.
+plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,
+                           const std::vector<model::Holding>& holdings);
+
 struct LineAsTold {
   model::QueueView view;
   std::vector<plan::SlotState> states;

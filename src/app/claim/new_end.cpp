@@ -75,8 +75,7 @@ std::vector<plan::Outlook> outlooks_if(const Site& site, const Observer& observe
     std::vector<model::Holding> own;
     for (const model::Holding& holding : holdings)
       if (holding.key == unit.key) own.push_back(holding);
-    const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, site.policy, {}, "");
-    line.add(unit.key, own, slot_state(unit, snapshot.machine, seen, !own.empty()), now);
+    line.add(unit.key, own, slot_state(unit, snapshot, site.common_policy, own), now);
   }
   for (const model::Waiting& one : waiting) line.add(one);
   return plan::outlooks(line.view, line.states, now);

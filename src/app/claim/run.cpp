@@ -66,8 +66,8 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   const std::optional<OuterClaim> around = outer_claim(ports.site.store, inside);
   if (!around || around->id != kept.id) no_longer_held(kept.id);
   const Site& here = ports.site;
-  Site site{here.observer, here.store,     here.clock,    inside,   here.policy,
-            here.uid,      here.user_name, here.patience, here.lend,  here.shell, "--in " + printable(wanted.in, 60),
+  Site site{here.observer, here.store,     here.clock,    inside,    here.policy, here.common_policy,
+            here.uid,      here.user_name, here.patience, here.lend, here.shell,  "--in " + printable(wanted.in, 60),
             here.look_anew};
   Acquired part = acquire(site, wanted.request, options);
   const bool is_part = !part.claim.is_all_of_another() && wanted.request.gpus > 0;

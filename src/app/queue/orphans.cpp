@@ -131,7 +131,9 @@ std::optional<model::HowEnded> Orphans::command_end(const Orphan& orphan) const 
 bool Orphans::command_has_ended(const Orphan& orphan) const {
   const Remains left = remains(orphan);
   const auto* unknown = std::get_if<Unknown>(&left);
-  return unknown && (unknown->command || command_end(orphan));
+  if (!unknown) return false;
+  const port::Children::Child child = ports_.children.look_at_command(its_command(orphan), orphan.run.identity);
+  return unknown->command || child.ended || child.is_gone;   // the latter: its lane was told how, and has died with that
 }
 
 // What a command has left is ended, as its lane would: from TERM on, after a moment for what ends with it.

@@ -12,12 +12,6 @@ namespace thole::app {
 
 namespace {
 
-// A process on a claimed unit is taken for a holder's when it runs as his user, or when nobody can say whose it is.
-bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::Holding>& holdings) {
-  return process.user.empty() || std::any_of(holdings.begin(), holdings.end(),
-                                             [&](const model::Holding& holding) { return holding.user == process.user; });
-}
-
 State unit_state(const std::vector<model::Holding>& holdings, plan::Standing standing) {
   if (standing == plan::Standing::sick) return State::sick;
   for (const model::Holding& holding : holdings)
@@ -37,8 +31,7 @@ void doubt(UnitOverview& row, const std::string& why) {
   row.why = why + (row.why.empty() ? "" : "; " + row.why);
 }
 
-UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, std::vector<model::Holding> holdings,
-                     plan::Verdict& verdict) {
+UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, std::vector<model::Holding> holdings) {
   const model::Snapshot& snapshot = sources.observer.snapshot();
   UnitOverview row;
   row.unit = unit;
@@ -52,7 +45,7 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
       else
         row.strangers.push_back(process);
     }
-  verdict = plan::judge(unit, snapshot, model::Request{}, sources.policy, own, "");
+  const plan::Verdict verdict = plan::judge(unit, snapshot, model::Request{}, sources.policy, own, "");
   row.state = unit_state(row.holdings, verdict.standing);
   const bool claimed = row.state == State::claimed || row.state == State::shared;
   if (!claimed || !row.strangers.empty()) row.why = verdict.why;
@@ -109,16 +102,14 @@ Overview look_over(const OverviewSources& sources) {
                                               [&](const model::Holding& holding) { return holding.key != units[i].key; });
     std::vector<model::Holding> own(others, holdings.end());
     holdings.erase(others, holdings.end());
-    plan::Verdict verdict;
-    overview.units.push_back(look_at(units[i], sources, std::move(own), verdict));
+    overview.units.push_back(look_at(units[i], sources, std::move(own)));
     UnitOverview& row = overview.units.back();
     const auto kept_off = std::ranges::find(out_of_reach, units[i].key, &port::OutOfReach::key);
     if (unread) doubt(row, "it may be claimed: claims cannot be read");
     else if (kept_off != out_of_reach.end()) doubt(row, kept_off->why);
     row.visible = overview.outer.visible.empty() || overview.outer.visible[i];
-    if (row.state == State::unknown) verdict.standing = plan::Standing::unknown, verdict.kept_by_use = false;
-    plan::SlotState state = slot_state(units[i], overview.snapshot.machine, verdict, !row.holdings.empty());
-    state.unclaimed_mib = verdict.unclaimed_mib;
+    plan::SlotState state = slot_state(units[i], overview.snapshot, sources.common_policy, row.holdings);
+    if (row.state == State::unknown) state.usable = state.kept_by_use = false;
     line.add(units[i].key, row.holdings, state, overview.now);
   }
   overview.unseen = std::move(holdings);

@@ -56,6 +56,7 @@ struct OverviewSources {
   std::string claims_problem;         // why it could not
   const plan::Environment& environment;
   const model::FreePolicy& policy;
+  const model::FreePolicy& common_policy;   // as Site's
   const port::Clock& clock;
   uid_t uid = 0;
 };

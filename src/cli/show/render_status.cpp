@@ -176,8 +176,8 @@ std::string wants(const model::Waiting& waiting, const app::Overview& overview) 
     text += waiting.count == 1 ? " GPU" : " GPUs";
   else
     text += " of GPU " + join(eligible, ",");
-  if (waiting.memory_mib && *waiting.memory_mib != 0)
-    text += fmt::format(", {}{}", waiting.shared ? "shared " : "", format_mib(*waiting.memory_mib));
+  if (waiting.memory_mib != 0)
+    text += fmt::format(", {}{}", waiting.shared ? "shared " : "", format_mib(waiting.memory_mib));
   if (waiting.time) text += ", for " + format_duration(*waiting.time);
   return text;
 }

@@ -43,7 +43,9 @@ struct TicketRecord {
   std::uint8_t flags;
   std::uint8_t leave;
   std::uint32_t check;             // of all other fields
-  std::int64_t since_ms;
+  std::uint32_t since_s;           // since 1970
+  std::uint8_t max_load, max_memory;   // percent
+  std::uint16_t reserved;
   std::uint64_t number;            // CLOCK_BOOTTIME in us when it joined the line; last: without it the record is none
 };
 static_assert(sizeof(TicketRecord) == 64 && offsetof(TicketRecord, number) == 56);

@@ -373,14 +373,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
     said.push_back(ticket.view.uid);
     for (unsigned slot = 0; slot < model::max_slots; ++slot)
       if (ticket.view.eligible.test(slot) && !keys[slot].empty()) line.eligible.push_back(keys[slot]);
-    line.count = ticket.view.count;
-    line.shared = ticket.view.shared;
-    if (ticket.view.shared || ticket.view.memory_mib != 0) line.memory_mib = ticket.view.memory_mib;
-    line.time = ticket.view.time;
-    line.leave = ticket.view.leave;
-    line.share_with_any = ticket.view.share_with_any;
-    line.trust_claims = ticket.view.trust_claims;
-    line.beside = ticket.view.beside;
+    static_cast<model::Terms&>(line) = ticket.view;
     line.since = ticket.view.since;
     line.mine = line.uid == ::geteuid();
     const auto process = taker.pid > 0 ? process_state(taker.pid) : std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
+#include "host/process/signal_process.hpp"
 #include "host/process/tree.hpp"
 #include "host/queue/task_processes.hpp"
 
@@ -22,7 +23,11 @@ port::Children::Child RunnersChildren::look(pid_t pid) {
 
 port::Children::Child RunnersChildren::look_at_command(pid_t pid, const model::ProcessIdentity& noted) {
   const auto seen = pid > 0 ? read_process(pid) : std::nullopt;
-  if (!seen || seen->parent != ::getpid()) return {};
+  const bool is_known = pid > 0 && noted.start_ticks != 0;
+  const bool is_others = !seen || seen->parent != ::getpid();
+  const auto is_over = [&] { return !began_at(*seen, noted.start_ticks) || (is_others && is_ended_state(seen->state)); };
+  if (is_known && (seen ? is_over() : !is_any_process(pid))) return {false, std::nullopt, true};
+  if (is_others) return {};
   const bool same = noted.start_ticks != 0 ? began_at(*seen, noted.start_ticks) : seen->name != lane_process_name;
   return same ? look(pid) : Child{};
 }

@@ -97,10 +97,8 @@ Waiter Line::waiter(std::uint64_t number, const Wants& wants, bool stopped, bool
              .usable = {}};
   one.at_best = one.possible;
   if (wants.beside != model::Beside::none) one.at_best |= that_would_do(wants, true);
-  const SlotSet seen_by_me = is_mine && usable_to_me_ ? *usable_to_me_ & wants.eligible & named_ : SlotSet();
-  one.at_best |= seen_by_me;
   if (one.possible.count() < wants.count) one.possible = one.at_best;
-  one.usable = is_mine && usable_to_me_ ? seen_by_me : one.possible;
+  one.usable = is_mine && usable_to_me_ ? *usable_to_me_ & wants.eligible & named_ : one.possible;
   return one;
 }
 
@@ -110,11 +108,19 @@ SlotSet Line::that_would_do(const Wants& wants, bool beside_use) const {
   if (wants.shared) set &= ~one_process_;
   if (beside_use) set &= kept_by_use_;
   else if (!wants.trust_claims) set &= usable_;
-  const bool of_its_user = beside_use && wants.beside == model::Beside::mine;
-  if (!wants.shared && wants.memory_mib == 0 && !of_its_user) return set;
+  if (!wants.shared && wants.memory_mib == 0 && !beside_use) return set;
   for_each(set, queue_.slots.size(),
-           [&](unsigned s) { set[s] = has_memory(wants, s) && (!of_its_user || state(s).used_by == wants.uid); });
+           [&](unsigned s) { set[s] = has_memory(wants, s) && (!beside_use || takes_beside_use(wants, s)); });
   return set;
+}
+
+bool Line::takes_beside_use(const Wants& wants, unsigned s) const {
+  const SlotState seen = state(s);
+  if (wants.beside == model::Beside::none || (wants.beside == model::Beside::mine && seen.used_by != wants.uid)) return false;
+  const auto at_most = [](std::optional<double> percent, unsigned most) {
+    return most >= 100 || (percent && *percent <= most);
+  };
+  return at_most(seen.load_percent, wants.max_load_percent) && at_most(seen.memory_percent, wants.max_memory_percent);
 }
 
 // What is in use on a claimed slot may be its owner's.

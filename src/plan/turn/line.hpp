@@ -55,6 +55,7 @@ class Line {
  private:
   Waiter waiter(std::uint64_t number, const Wants& wants, bool stopped, bool is_mine) const;
   model::SlotSet that_would_do(const Wants& wants, bool beside_use) const;
+  bool takes_beside_use(const Wants& wants, unsigned s) const;
   bool has_memory(const Wants& wants, unsigned s) const;
   model::SlotSet open(const Wants& wants, model::SlotSet set) const;
   model::SlotSet without_left(const Wants& wants, model::SlotSet open) const;

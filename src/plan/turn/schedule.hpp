@@ -28,7 +28,7 @@ inline constexpr Seconds longest_time{366LL * 24 * 3600};
 
 class Schedule {
  public:
-  static constexpr std::size_t most_kinds = 32;
+  static constexpr std::size_t most_kinds = 128;
 
   // Promises for the first `count` waiters of the line.
   Schedule(const Line& line, std::size_t count, std::size_t slots, WallTime now);

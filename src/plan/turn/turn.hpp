@@ -22,8 +22,8 @@
 // waiter that was passed over and comes back.
 //
 // Everybody judges the slots of all waiters alike, by what they ask for, never by what he asks for himself: only on what he may
-// take now his own look decides (usable_to_me). What use without a claim keeps from others counts for one that takes a GPU
-// beside it (--beside) only where he has not enough without: he may be kept waiting by that use, whose load only he judges.
+// take now his own look decides (usable_to_me). What use without a claim keeps from others is reckoned to one that takes a GPU
+// beside it (--beside), as its load is now, only where he has not enough without.
 #pragma once
 
 #include <functional>
@@ -42,7 +42,8 @@ struct SlotState {
   bool sick = false;                           // usable for nobody, not even for who trusts claims
   bool one_process = false;                    // nor for sharers
   bool kept_by_use = false;                    // not usable by foreign use alone (--beside) ...
-  std::optional<std::uint32_t> used_by = {};   // ... of this user, where it is one's
+  std::optional<std::uint32_t> used_by = {};   // ... of this user, where it is one's ...
+  std::optional<double> load_percent = {}, memory_percent = {};   // ... and so much; absent = more than anybody takes
   std::optional<bool> usable_to_me = {};       // to the one it is decided for, unless claimed; absent = as for others
 };
 

@@ -195,7 +195,7 @@ TEST(Acquire, WhatAStrangerKeepsWhenItsOwnerHasLeftIsGivenBackOnce) {
   fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
   fake.backend->gpus[0].use.processes = std::vector{stranger(1)};
   fake.backend->gpus[0].use.memory_used_mib = 11000;
-  fake.backend->on_read = [&](test::FakeBackend&) { fake.clock.passed += std::chrono::seconds(10); };  // no teardown
+  fake.backend->on_read = [&](test::FakeBackend&) { fake.clock.passed += std::chrono::seconds(3); };  // no teardown
   int slept = 0, cautions = 0;
   fake.store.on_sleep = [&] {
     fake.store.held.clear();
