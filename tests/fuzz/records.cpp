@@ -87,7 +87,7 @@ void try_notes(std::string_view bytes) {
     Note note;
     note.id.assign(raw.id, ::strnlen(raw.id, sizeof raw.id));
     note.command.assign(raw.command, ::strnlen(raw.command, sizeof raw.command));
-    note.since = WallTime(Seconds(raw.since_s));
+    note.since = WallTime(Millis(raw.since_ms));
     if (raw.until_ms != 0) note.until = WallTime(Millis(raw.until_ms));
     note.memory_mib = raw.memory_mib;
     note.shared = raw.places[0] % 2 != 0;
