@@ -95,6 +95,28 @@ def test_beside_others_it_ends_with_the_last_of_them(queue, tmp_path):
     assert queue.states(job) == {"done": 2} and all(map(gone, left))
 
 
+@pytest.mark.parametrize("lane", ["killed before", "killed while paused"])
+def test_beside_others_it_stands_still_and_goes_on_with_the_last_of_them(queue, tmp_path, lane):
+    job = queue.submit("-g", "1", "--per-gpu", "2", "--array", "0-1", "--patience", "1s", "--", "sh", "-c",
+                       leaves("left$THOLE_TASK_INDEX") + "echo > up$THOLE_TASK_INDEX; exec sleep 600")
+    left = [int(text_of(tmp_path / f"left{task}")) for task in (0, 1)]
+    eventually(lambda: all((tmp_path / f"up{task}").exists() for task in (0, 1)), "both run")
+    if lane == "killed before":
+        lane_dies(queue)
+    queue.call("pause", job)
+    eventually(lambda: [state_of(one) for one in left] == ["T", "T"], "they stand")
+    if lane != "killed before":
+        lane_dies(queue)
+    queue.call("continue", f"{job}.0")
+    eventually(lambda: "S" in [state_of(child) for child in queue.commands()], "the first goes on")
+    assert [state_of(one) for one in left] == ["T", "T"]
+    queue.call("continue", job)
+    eventually(lambda: [state_of(one) for one in left] == ["S", "S"], "they go on")
+    queue.call("cancel", job)
+    queue.until_ended(job)
+    assert all(map(gone, left))
+
+
 def test_who_only_has_the_file_open_is_left_alone(queue, tmp_path):
     """A person who looks at the queue's files, say: the lock is none of his."""
     job = queue.submit("-g", "1", "--patience", "1s", "--", "sh", "-c", leaves("left") + "exec sleep 600")

@@ -167,14 +167,19 @@ bool Orphans::another_explains(const Orphan& orphan) const {
 }
 
 // What has its lane's lock and shows no task can only be of the last one that lives, or of one that has ended: it is ended with
-// that, as by a lane that lives. Of another queue's lane, or of one of another moment, nothing is told by its lock.
-void Orphans::look_at_neighbours(Orphan& orphan) {
+// that, as by a lane that lives; and it stands still, and goes on, with the last of them that is told to. Of another queue's
+// lane, or of one of another moment, nothing is told by its lock.
+void Orphans::look_at_neighbours(Orphan& orphan, std::optional<Signal> signal) {
   const model::LaneRecord* record = seen(orphan);
   const bool is_its_lane =
       !orphan.is_copy && !orphan.of_another_moment && place_of(orphan.task, record) && record->store == store_;
   orphan.run.lane = is_its_lane ? std::optional(static_cast<unsigned>(orphan.task.lane)) : std::nullopt;
+  const auto has_told_the_same = [&](const Orphan& other) {
+    return (signal == Signal::stop && other.paused == true) || (signal == Signal::go_on && other.paused == false);
+  };
   orphan.run.is_alone = std::ranges::none_of(orphans_, [&](const Orphan& other) {
-    return share_lane(orphan, other) && (!other.looked_at || other.unseen || other.trouble.is_on() || other.of_itself);
+    const bool is_unknown = !other.looked_at || other.unseen || other.trouble.is_on();
+    return share_lane(orphan, other) && (is_unknown || (other.of_itself && !has_told_the_same(other)));
   });
 }
 
@@ -194,7 +199,7 @@ void Orphans::find_living(Orphan& orphan) {
 
 // False: nothing was there to hear it.
 bool Orphans::signal(Orphan& orphan, Signal signal) {
-  look_at_neighbours(orphan);
+  look_at_neighbours(orphan, signal);
   return ports_.lanes.signal_bearers(orphan.run, signal);
 }
 

@@ -99,7 +99,7 @@ class Orphans {
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
   bool lives(const Orphan& orphan) const;
-  void look_at_neighbours(Orphan& orphan);
+  void look_at_neighbours(Orphan& orphan, std::optional<model::Signal> signal = {});
   bool another_explains(const Orphan& orphan) const;
   bool signal(Orphan& orphan, model::Signal signal);
   std::optional<Remains> with_status(Orphan& orphan, Remains left);
