@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@
 namespace thole::cli {
 namespace {
 
-constexpr std::size_t most_kept = 1024 * 1024, most_files = 16, piece_of_file = 256 * 1024;
+constexpr std::size_t most_kept = 1024 * 1024, one_piece = 64 * 1024;
 constexpr Millis moment{100};
 
 std::atomic<Outlet*> outlet{nullptr};
@@ -48,6 +50,20 @@ Taker taker_of(int fd) {
 bool is_same(int one, int other) {
   struct stat a {}, b {};
   return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Each is a descriptor: others are needed for tasks.
+std::size_t most_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(limit.rlim_cur / 16), 1, 16);
+}
+
+// Without waiting, and of this opening alone. Not of a pty's master: its name opens another pty.
+Fd opened_anew(int fd) {
+  unsigned number = 0;
+  if (::ioctl(fd, TIOCGPTN, &number) == 0) return {};
+  return Fd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
 bool is_writable(int fd) {
@@ -71,21 +87,23 @@ struct Outlet::Line {
   bool is_behind = false;
 
   void count(const Kept& one, bool more) {
+    static const std::size_t many = most_files();
     bytes = more ? bytes + one.text.size() : bytes - one.text.size();
     if (one.file) files = more ? files + 1 : files - 1;
-    if (bytes > most_kept || files > most_files) is_behind = true;
-    else if (bytes <= most_kept / 2 && files <= most_files / 2) is_behind = false;
+    if (bytes > most_kept || files > many) is_behind = true;
+    else if (bytes <= most_kept / 2 && files <= many / 2) is_behind = false;
   }
 };
 
 struct Outlet::Lines {
   struct Target {
     std::optional<Taker> taker;                   // once it has been written to
-    Fd anew;                                     // of a terminal
+    Fd anew;                                     // of a terminal or a pipe
     int failed = 0;                              // errno
   };
   std::mutex mutex;
-  std::condition_variable all_written;
+  std::condition_variable all_written, more;
+  bool is_closed = false;                        // nothing more is put
   std::array<Line, 2> lines;                     // by descriptor
   std::array<Target, 2> targets;
   std::optional<bool> is_one;                    // once it has been looked at
@@ -108,6 +126,7 @@ struct Outlet::Lines {
   ssize_t write_some(int fd, std::string_view bytes);
   bool put_now(int fd, std::string_view& bytes);
   void keep(const std::shared_ptr<Lines>& self, Kept kept, std::unique_lock<std::mutex>& lock);
+  bool start(const std::shared_ptr<Lines>& self, Line& line);
   void write_kept(Line& line);
   void write_piece(Line& line, std::unique_lock<std::mutex>& lock);
 };
@@ -117,13 +136,13 @@ ssize_t Outlet::Lines::write_some(int fd, std::string_view bytes) {
   Target& target = targets[number(fd)];
   if (!target.taker) {
     target.taker = taker_of(fd);
-    if (target.taker == Taker::terminal)
-      target.anew = Fd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (target.taker == Taker::terminal || target.taker == Taker::pipe) target.anew = opened_anew(fd);
   }
   switch (*target.taker) {
     case Taker::file: return ::write(fd, bytes.data(), bytes.size());
     case Taker::socket: return ::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
     case Taker::pipe:
+      if (target.anew) return ::write(target.anew.get(), bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
       if (is_writable(fd)) return ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
       break;
     case Taker::terminal:
@@ -151,27 +170,35 @@ void Outlet::Lines::keep(const std::shared_ptr<Lines>& self, Kept kept, std::uni
   const bool may_be_soon = target.taker == Taker::terminal && !target.anew;
   line.count(kept, true);
   line.kept.push_back(std::move(kept));
-  if (!line.has_thread) {
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);   // none is taken there, nor does SIGPIPE end us
-    try {
-      std::thread([self, &line] { self->write_kept(line); }).detach();
-      line.has_thread = true;
-    } catch (const std::system_error&) {             // as many as may be: then it is waited for
-      while (!line.kept.empty()) write_piece(line, lock);
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  (void)start(self, line);                       // else it is tried again when it is waited for
+  more.notify_all();
   if (may_be_soon) all_written.wait_for(lock, moment, [&] { return line.kept.empty(); });
+}
+
+// Whether somebody writes what is kept there.
+bool Outlet::Lines::start(const std::shared_ptr<Lines>& self, Line& line) {
+  if (line.has_thread) return true;
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);   // none is taken there, nor does SIGPIPE end us
+  try {
+    std::thread([self, &line] { self->write_kept(line); }).detach();
+    line.has_thread = true;
+  } catch (const std::system_error&) {             // as many as may be
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return line.has_thread;
 }
 
 void Outlet::Lines::write_kept(Line& line) {
   std::unique_lock lock(mutex);
-  while (!line.kept.empty()) write_piece(line, lock);
-  line.has_thread = false;
-  tell();
-  all_written.notify_all();
+  for (;;) {
+    more.wait(lock, [&] { return is_closed || !line.kept.empty(); });
+    if (line.kept.empty()) break;
+    while (!line.kept.empty()) write_piece(line, lock);
+    tell();
+    all_written.notify_all();
+  }
 }
 
 void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) {
@@ -181,7 +208,7 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   std::string_view piece(first.text);
   bool is_over = false;
   if (first.file) {
-    part.resize(piece_of_file);
+    part.resize(one_piece);
     const ssize_t n = ::pread(first.file.get(), part.data(), part.size(), static_cast<off_t>(first.at));
     part.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     piece = part;
@@ -192,7 +219,7 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   }
   ssize_t n = 0;
   if (!piece.empty()) {
-    n = ::write(first.fd, piece.data(), std::min<std::size_t>(piece.size(), PIPE_BUF));
+    n = ::write(first.fd, piece.data(), std::min(piece.size(), one_piece));
     if (n < 0 && errno == EAGAIN) {              // somebody else has it so that nobody waits
       pollfd ready{first.fd, POLLOUT, 0};
       ::poll(&ready, 1, -1);
@@ -212,9 +239,22 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   if (n != 0 || is_over) tell();
 }
 
-Outlet::Outlet() : lines_(std::make_shared<Lines>()) { outlet = this; }
+Outlet::Outlet(Writers writers) : lines_(std::make_shared<Lines>()) {
+  if (writers == Writers::at_once) {
+    const std::lock_guard lock(lines_->mutex);
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+      if (!lines_->start(lines_, lines_->line_of(fd)))
+        throw Error(ErrorCode::unavailable, "cannot start a thread").because(EAGAIN).hint("ulimit -u allows no more");
+  }
+  outlet = this;
+}
 
-Outlet::~Outlet() { outlet = nullptr; }
+Outlet::~Outlet() {
+  outlet = nullptr;
+  const std::lock_guard lock(lines_->mutex);
+  lines_->is_closed = true;
+  lines_->more.notify_all();
+}
 
 Outlet* Outlet::current() { return outlet; }
 
@@ -230,7 +270,7 @@ bool Outlet::put(int fd, std::string_view bytes) {
 }
 
 bool Outlet::put(int fd, Fd file) {
-  std::string part(piece_of_file, '\0');
+  std::string part(one_piece, '\0');
   for (std::size_t at = 0;;) {
     const ssize_t n = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
@@ -274,7 +314,9 @@ void Outlet::taken() const {
 
 bool Outlet::drain(std::span<const int> until, std::optional<Millis> patience) {
   const auto is_over = [&] {
-    const std::lock_guard lock(lines_->mutex);
+    std::unique_lock lock(lines_->mutex);
+    for (Line& line : lines_->lines)               // where there may be no thread it waits itself
+      while (!line.kept.empty() && !lines_->start(lines_, line)) lines_->write_piece(line, lock);
     return std::ranges::all_of(lines_->lines, [](const Line& line) { return line.kept.empty(); });
   };
   if (is_over()) return true;

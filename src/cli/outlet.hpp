@@ -4,9 +4,9 @@
 // kept, and written by a thread of its own, made for that, which may wait as long as it likes; what is told meanwhile comes
 // behind it. stdout and stderr have one line each, or one for both where they are the same file: in the order of the telling.
 //
-// What would wait can be told beforehand of a pipe (one piece of PIPE_BUF) and a socket (MSG_DONTWAIT), not of a terminal: it
-// is opened anew, so that not to wait is no matter of who has it too. Where that is not allowed (of a terminal of another
-// user) the thread writes, and is waited for a moment. Files do not wait.
+// A pipe or a terminal is opened anew, so that not to wait is no matter of who has it too. Where that is not allowed (it is
+// another user's) a pipe takes one piece of PIPE_BUF when poll says so, and to a terminal the thread writes, and is waited for
+// a moment. Sockets have MSG_DONTWAIT, and files do not wait.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,9 @@ namespace thole::cli {
 // While it lives, all that the program tells goes through it (output.hpp). One at a time.
 class Outlet {
  public:
-  Outlet();
+  // Threads may be few: who has much to watch over has them at once, or not at all (Error(unavailable)).
+  enum class Writers { when_needed, at_once };
+  explicit Outlet(Writers writers = Writers::when_needed);
   ~Outlet();                                     // what is still kept then is written as long as the process lives
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;

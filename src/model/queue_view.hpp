@@ -54,7 +54,7 @@ struct Terms {
   bool share_with_any = false;
   bool trust_claims = false;                        // this waiter does not mind unclaimed use
   Beside beside = Beside::none;                     // or not that of these, up to so much:
-  std::uint8_t max_load_percent = 50, max_memory_percent = 50;
+  std::uint16_t max_load_permille = 500, max_memory_permille = 500;
   std::uint64_t memory_mib = 0;                     // shared: its budget; else what is to be free on each
   std::optional<Seconds> time;                      // declared length
   unsigned leave = 0;                               // units that would do and stay unclaimed when it starts: it gives way

@@ -1,5 +1,8 @@
 #include "model/request.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.hpp"
 
 namespace thole::model {
@@ -53,9 +56,11 @@ std::optional<Shape> parse_shape(std::string_view text) {
 }
 
 Terms Request::terms() const {
-  const auto whole = [](std::optional<double> percent) { return static_cast<std::uint8_t>(percent.value_or(50)); };
-  return {gpus, share, share_with == ShareWith::any, trust_claims, beside, whole(max_load_percent), whole(max_memory_percent),
-          memory_mib.value_or(0), time, leave};
+  const auto permille = [](std::optional<double> percent) {
+    return static_cast<std::uint16_t>(std::ceil(std::clamp(percent.value_or(50), 0.0, 100.0) * 10));
+  };
+  return {gpus, share, share_with == ShareWith::any, trust_claims, beside, permille(max_load_percent),
+          permille(max_memory_percent), memory_mib.value_or(0), time, leave};
 }
 
 std::string Request::describe() const {

@@ -5,13 +5,15 @@ import fcntl
 import os
 import pathlib
 import pty
+import resource
 import signal
 import subprocess
 import termios
+import tty
 
 import pytest
 
-from run_tools import eventually
+from run_tools import eventually, state_of
 from test_map import Box
 
 MUCH = 3_000_000                                 # more than a pipe takes and more than is kept
@@ -34,7 +36,7 @@ def unread(box, verb, *words, **more):
     """A pipe that nobody reads at its stdout."""
     reading, writing = os.pipe()
     process = subprocess.Popen([*box.words, verb, *map(str, words)], stdin=subprocess.DEVNULL, env=box.environment,
-                               cwd=box.folder, start_new_session=True, stdout=writing, **more)
+                               cwd=box.folder, process_group=0, stdout=writing, **more)
     os.close(writing)
     try:
         yield process, reading
@@ -196,4 +198,43 @@ def test_the_second_stream_is_not_held_up_by_the_first(box):
         assert os.read(told, 100) == b"told\n"
         os.close(told)
         assert len(read_all(reading)) == MUCH
+        assert process.wait(60) == 0
+
+
+def test_ctrl_z_is_heard_while_only_the_reader_is_waited_for(box):
+    with unread(box, "map", "-q", "sh", "-c", WRITES, ":::", "a") as (process, reading):
+        eventually(lambda: waits_for_its_reader(reading), "nobody reads")
+        eventually(lambda: box.held() == 0, "all is over but for that")
+
+        def stands():
+            process.send_signal(signal.SIGTSTP)
+            return state_of(process.pid) == "T"
+
+        eventually(stands, "it stands still")
+        process.send_signal(signal.SIGCONT)
+        assert len(read_all(reading)) == MUCH
+        assert process.wait(60) == 0
+
+
+def test_the_other_end_of_a_terminal_is_written_to(box):
+    """Its name would open another terminal."""
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    done = subprocess.run([*box.words, "map", "-q", "echo", ":::", "a", "b"], stdin=subprocess.DEVNULL, stdout=master,
+                          env=box.environment, cwd=box.folder, timeout=60, check=True)
+    assert done.returncode == 0
+    told = b""
+    while told.count(b"\n") < 2:
+        told += os.read(slave, 100)
+    assert sorted(told.split()) == [b"a", b"b"]
+    os.close(master)
+    os.close(slave)
+
+
+def test_few_descriptors_are_left_to_the_tasks(box):
+    writes = "head -c 100000 /dev/zero | tr '\\0' x"
+    with unread(box, "map", "-q", "-g", "0", "-j", "4", "sh", "-c", writes, ":::", *map(str, range(40)),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))) as (process, reading):
+        eventually(lambda: waits_for_its_reader(reading), "nobody reads")
+        assert len(read_all(reading)) == 40 * 100000
         assert process.wait(60) == 0

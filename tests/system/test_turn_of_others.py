@@ -191,3 +191,79 @@ def test_it_is_seen_again_before_anybody_is_passed_by_it(box_of, tmp_path):
     assert thole(box, "release", held).returncode == 0
     assert [one.wait(60) for one in both] == [0, 0]
     assert begun.read_text().split() == ["first", "second"]
+
+
+def changed(folder, box, change):
+    """The same machine, altered at one moment."""
+    made_of = json.loads(open(box["THOLE_MACHINE"]).read())
+    change(made_of["gpus"])
+    (folder / "new.json").write_text(json.dumps(made_of))
+    os.rename(folder / "new.json", box["THOLE_MACHINE"])
+
+
+def used_by(user, mib, kind="compute"):
+    return {"processes": [{"user": user, "command": "train", "kind": kind, "memory_mib": mib}], "memory_used_mib": mib,
+            "utilization_percent": 5}
+
+
+def test_what_is_seen_on_a_claimed_gpu_is_its_owners_for_who_shares_too(box_of, tmp_path):
+    """Shown as another user's, as from a container."""
+    box = box_of(2)
+    hold(box, "--on", "0", "--time", "30s")
+    with waits(box, "-g", "2", "--share", "--memory", "30G"):
+        promised = line(box)[0]["starts_by"]
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody", 61440)))
+        assert promised and line(box)[0]["starts_by"] == promised
+        assert comes(box, "--on", "1") == 75
+
+
+def test_a_load_is_judged_to_the_tenth_of_a_percent(box_of):
+    box = box_of(3, used=0, utilization_percent=10.3)
+    hold(box, "--on", "1", "--time", "30s")
+    with waits(box, "-g", "3", "--beside", "any", "--max-load", "10.5%"):
+        assert line(box)[0]["starts_by"]
+        assert comes(box, "--on", "2") == 75
+
+
+def test_who_can_never_share_a_gpu_keeps_nobody_from_it(box_of, tmp_path):
+    box = box_of(3)
+    changed(tmp_path, box, lambda gpus: gpus[0].update(compute_mode="exclusive-process"))
+    hold(box, "--on", "1")
+    with waits(box, "-g", "2", "--share", "--memory", "1G"):
+        assert comes(box, "--on", "0") == 0
+
+
+def test_beside_others_is_no_use_where_one_process_is_admitted(box_of, tmp_path):
+    box = box_of(1, used=0, utilization_percent=5)
+    changed(tmp_path, box, lambda gpus: gpus[0].update(compute_mode="exclusive-process"))
+    done = thole(box, "claim", "--no-wait", "--beside", "any")
+    assert done.returncode == 75 and "its compute mode admits one process only" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("health", ["lost", "reset-required"])
+def test_who_waits_keeps_his_place_while_a_gpu_is_sick(box_of, tmp_path, health):
+    box = box_of(2)
+    held = thole(box, "claim", "--on", "0").stdout.strip()
+    with waits(box, "-g", "2") as first:
+        changed(tmp_path, box, lambda gpus: gpus[1].update(health=health))
+        second = subprocess.Popen([THOLE, "run", "-q", "--on", "0", "--", "true"], env=box, start_new_session=True)
+        eventually(lambda: len(line(box)) == 2, "both wait")
+        assert thole(box, "release", held).returncode == 0
+        assert second.wait(60) == 0 and first.poll() is None, "the first is passed, and waits"
+        changed(tmp_path, box, lambda gpus: gpus[1].update(health="ok"))
+        assert first.wait(60) == 0
+
+
+def test_a_newcomer_passes_nobody_by_what_may_be_ending(box_of, tmp_path):
+    """What a claim ran is still seen for a moment after its end."""
+    box = box_of(3)
+    hold(box, "--on", "2", "--time", "1m")
+    held = thole(box, "claim", "--on", "0", "--time", "30s").stdout.strip()
+    with waits(box, "-g", "3"):
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody", 1000)))
+        assert thole(box, "release", held).returncode == 0
+        comer = subprocess.Popen([THOLE, "claim", "--no-wait", "--on", "1"], env=box, stdout=subprocess.DEVNULL)
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(processes=[], memory_used_mib=0))
+        assert comer.wait(60) == 75
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody", 1000)))
+        assert comes(box, "--on", "1") == 0, "but what stays is no claim's"

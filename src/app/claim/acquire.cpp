@@ -28,6 +28,7 @@ namespace {
 
 constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
+constexpr unsigned most_doubts = 5;       // moments for use that was only just seen to end, before others are passed for it
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
@@ -51,6 +52,7 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
   std::vector<std::size_t> eligible = std::move(selection.units);
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
   std::size_t healthy = 0;
+  const std::size_t would_do = eligible.size();
   for (std::size_t unit : eligible) {
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
     const auto ill = plan::illness(gpu, request);
@@ -71,8 +73,11 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
     sick += fmt::format("\n  GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), why);
   if (healthy < request.gpus)
     throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
-                                                                  request.describe(), healthy, eligible.size(), sick))
+                                                                  request.describe(), healthy, would_do, sick))
                             .hint("thole doctor"));
+  // Others need not wait for who could never have it.
+  if (request.share)
+    std::erase_if(eligible, [&](std::size_t unit) { return plan::admits_one_process(units[unit].gpu_of(snapshot.machine)); });
   std::sort(eligible.begin(), eligible.end());
   return eligible;
 }
@@ -216,6 +221,11 @@ class Acquisition {
         look();
         continue;
       }
+      if (!claim && in_doubt_ && !place_is_in_line_) {
+        rest(a_moment_ago);
+        look();
+        continue;
+      }
       if (!stopped) return claim;
       place_->pass_on();
       while (options_.stands_still()) {
@@ -232,6 +242,16 @@ class Acquisition {
           if (stopped) return model::Refuse{};
           model::Decision decision = choice_(queue, mine, wants, now);
           if (choice_.lacks_load() && !by_load_) return model::Refuse{};
+          const auto* before = std::get_if<model::Wait>(&place_->decision());
+          place_is_in_line_ = mine && before;
+          in_doubt_ = std::holds_alternative<model::Take>(decision) && choice_.is_unsure() && doubts_ < most_doubts;
+          doubts_ = in_doubt_ ? doubts_ + 1 : 0;
+          if (in_doubt_ && !place_is_in_line_) return model::Refuse{};
+          if (in_doubt_) {
+            model::Wait wait = *before;
+            wait.look_again = a_moment_ago;
+            return wait;
+          }
           // A sharer is asked once more, of the budgets alone (no line is shown).
           if (const auto* take = std::get_if<model::Take>(&decision); take && !take->passed.empty())
             passed_ = take->passed, ends_by_ = take->ends_by;
@@ -283,7 +303,11 @@ class Acquisition {
   void select_again() {
     plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
     choice_.look_again();
-    want(reached(eligible_units(site_, request_, std::move(selection))));
+    try {
+      want(reached(eligible_units(site_, request_, std::move(selection))));
+    } catch (const DriverTrouble&) {
+      // What has become sick while we wait may be well again: others pass us meanwhile.
+    }
   }
 
   void rest(Millis pause) {
@@ -313,7 +337,7 @@ class Acquisition {
         break;
       case port::Wake::again:
         if (head_observes) look();
-        else look_unless_since(wait.passes_by_look || !wait.idle.empty() ? a_moment_ago : long_ago);
+        else look_unless_since(wait.passes_by_look || !wait.idle.empty() || choice_.is_unsure() ? a_moment_ago : long_ago);
         return Woken::by_clock;
       case port::Wake::turn:
       case port::Wake::release:
@@ -336,9 +360,11 @@ class Acquisition {
       std::vector<pid_t> strangers;
       for (std::size_t unit : choice_.chosen()) {
         const plan::Verdict& verdict = choice_.verdict(unit);
-        if (verdict.standing == plan::Standing::free) continue;
+        const std::string too_full = choice_.has_sharers(unit) ? "" : too_full_to_share(unit);
+        if (verdict.standing == plan::Standing::free && too_full.empty()) continue;
         if (choice_.has_sharers(unit) && verdict.standing != plan::Standing::sick) continue;
-        trouble = fmt::format("GPU {} was given back: {}", site_.observer.units()[unit].label, verdict.why);
+        trouble = fmt::format("GPU {} was given back: {}", site_.observer.units()[unit].label,
+                              too_full.empty() ? verdict.why : too_full);
         strangers.insert(strangers.end(), verdict.wait_for.begin(), verdict.wait_for.end());
       }
       if (trouble.empty()) return {};
@@ -346,6 +372,15 @@ class Acquisition {
       if (left <= Millis{0} || strangers.empty()) return trouble;
       wait_for_end(strangers, options_.cancel, std::min(left, Millis{200}));
     }
+  }
+
+  // What was in use when we decided may have been its last owner's.
+  std::string too_full_to_share(std::size_t unit) const {
+    const auto total = site_.observer.units()[unit].memory_mib_of(site_.observer.snapshot().machine);
+    if (!request_.share || request_.trust_claims || !total) return "";
+    const std::uint64_t left = *total - std::min(*total, choice_.verdict(unit).unclaimed_mib);
+    if (left >= request_.memory_mib.value_or(0) + plan::share_context_mib) return "";
+    return fmt::format("only {} of its memory are free", format_mib(left));
   }
 
   Acquired hand_over(port::Claim claim, std::shared_ptr<void> alone) {
@@ -370,6 +405,8 @@ class Acquisition {
   const OuterClaim* within_;
   Choice choice_;
   SteadyTime looked_ = site_.clock.steady();   // at all units
+  bool in_doubt_ = false, place_is_in_line_ = false;
+  unsigned doubts_ = 0;
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did

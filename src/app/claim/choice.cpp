@@ -10,6 +10,8 @@ namespace {
 
 // After a claim's end: how long what it ran may still be seen. After its beginning: by when its own look was.
 constexpr Millis wake{5'000};
+// The same for who knows of no such claim: as long as its successor would wait for what it ran (acquire.cpp).
+constexpr Millis may_end{2'000};
 
 }  // namespace
 
@@ -44,9 +46,9 @@ void Choice::trust_next_look() {
 void Choice::note_used() {
   const auto& units = site_.observer.units();
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    const auto seen = claimed_.find(units[unit].key);
-    if (seen == claimed_.end()) continue;
-    Claimed& one = seen->second;
+    Claimed& one = claimed_[units[unit].key];
+    if (to_anybody_[unit].kept_by_use) one.used_since = one.used_since.value_or(looked_);
+    else one.used_since.reset();
     if (one.is_free && !is_in_wake(one)) one.looks_used = to_anybody_[unit].standing != plan::Standing::free;
   }
 }
@@ -81,6 +83,12 @@ bool Choice::is_its_owners(const model::SlotView& slot) const {
 
 bool Choice::has_sharers(std::size_t unit) const { return std::binary_search(beside_.begin(), beside_.end(), unit); }
 
+bool Choice::may_be_ending(const model::SlotView& slot) const {
+  const auto seen = claimed_.find(slot.key);
+  return seen != claimed_.end() && slot.holders.empty() && seen->second.used_since &&
+         looked_ < *seen->second.used_since + may_end;
+}
+
 std::vector<pid_t> Choice::strangers(const model::SlotSet& slots) const {
   std::vector<pid_t> pids;
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot)
@@ -93,7 +101,7 @@ model::Decision Choice::operator()(const model::QueueView& queue, std::optional<
                                    WallTime now) {
   map_slots(queue);
   note_claimed(queue);
-  fill_states(queue);
+  fill_states(queue, mine);
   ordered_ = queue.ordered;
   return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
     return plan::decide(shown, mine, wants, states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
@@ -120,23 +128,27 @@ void Choice::map_slots(const model::QueueView& queue) {
   }
 }
 
-void Choice::fill_states(const model::QueueView& queue) {
+void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine) {
   const auto& units = site_.observer.units();
   const auto& machine = site_.observer.snapshot().machine;
   states_.assign(queue.slots.size(), plan::SlotState{});
   const bool any_shares = request_.share || std::ranges::any_of(queue.tickets, &model::TicketView::shared);
   const bool by_load = std::ranges::any_of(queue.tickets, [](const auto& one) { return one.beside != model::Beside::none; });
-  lacks_load_ = false;
+  lacks_load_ = is_unsure_ = false;
   for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
     if (!unit_of_[slot]) continue;
     const model::Unit& unit = units[*unit_of_[slot]];
     const bool claimed = around_.by_us || is_its_owners(queue.slots[slot]);
-    const bool was_its_owners = claimed && queue.slots[slot].holders.empty() && !request_.share;   // or may have been
-    const plan::Verdict &mine = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
+    const bool is_ending = !claimed && may_be_ending(queue.slots[slot]);
+    const bool was_its_owners = claimed && queue.slots[slot].holders.empty();   // or may have been
+    is_unsure_ = is_unsure_ || (is_ending && std::ranges::any_of(queue.tickets, [&](const model::TicketView& one) {
+                                  return one.eligible[slot] && !one.stopped && (!mine || one.number < *mine);
+                                }));
+    const plan::Verdict &own = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];
     state = slot_state(unit, machine, seen, claimed);
     lacks_load_ = lacks_load_ || (by_load && state.kept_by_use && !state.load_percent);
-    state.usable_to_me = mine.standing == plan::Standing::free || (claimed && mine.standing != plan::Standing::sick);
+    state.usable_to_me = own.standing == plan::Standing::free || (claimed && own.standing != plan::Standing::sick);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
     if (any_shares && !around_.by_us && !was_its_owners)

@@ -1,10 +1,11 @@
 // The rule an acquisition shows to the claim store: one request bound to what was seen of the machine.
 //
-// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge): for this request, and as it
-// looks to one that asks for nothing, by which the rule reckons what others can have. A claimed one is judged by
-// its health alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look
-// some seconds later, or under our own lock (trust_next_look): what an earlier one saw there may have been its owner's. But who
-// has only just claimed what was used by nobody's claim before may be about to see that himself, and to give it back.
+// How this works. A unit nobody has claimed is judged by what the driver shows on it (plan::judge): for this request, and as
+// it looks to one that asks for nothing, by which the rule reckons what others can have. A claimed one is judged by its health
+// alone, since its use is its owner's; and so is one that was seen claimed and has been let go since, until a look some seconds
+// later, or under our own lock (trust_next_look): what an earlier one saw there may have been its owner's. But who has only
+// just claimed what was used by nobody's claim before may be about to see that himself, and to give it back. And what is seen
+// for the first time may be of a claim that has just ended, of which a newcomer knows nothing (is_unsure).
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,9 @@ class Choice {
   void look_again();                            // recomputes the verdicts after observer.look()
   void trust_next_look();                       // the chosen units are locked by us now
   void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
+
+  // Whether somebody before us may be kept by use that has only just been seen: it may be that of a claim that has ended.
+  bool is_unsure() const { return is_unsure_; }
 
   // Whether those in line have to be judged by the load on GPUs (--beside), and the last look did not ask for it.
   bool lacks_load() const { return lacks_load_; }
@@ -55,7 +59,7 @@ class Choice {
  private:
   std::string my_user() const;
   void map_slots(const model::QueueView& queue);
-  void fill_states(const model::QueueView& queue);
+  void fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine);
   std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
   plan::Verdict to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const;
   void note_claimed(const model::QueueView& queue);
@@ -76,12 +80,14 @@ class Choice {
     bool is_free = false;                                // at the last step
     bool looks_used = false;                             // since: to be confirmed by the next step
     bool was_used = false;                               // without a claim
+    std::optional<SteadyTime> used_since;                // by whomever, as far as looks tell
   };
   std::map<std::string, Claimed> claimed_;
   bool is_in_wake(const Claimed& seen) const;
   bool is_its_owners(const model::SlotView& slot) const;
+  bool may_be_ending(const model::SlotView& slot) const;
   SteadyTime looked_{}, noted_{};                        // at the GPUs, at the claims
-  bool lacks_load_ = false;
+  bool lacks_load_ = false, is_unsure_ = false;
   std::vector<std::size_t> chosen_;
   std::vector<std::size_t> beside_;                      // units with holders when we chose, ascending
   std::string explain_;

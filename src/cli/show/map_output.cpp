@@ -67,7 +67,10 @@ void MapOutput::must_be_writable() const {
 }
 
 std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
-  sigset_t set;                                  // blocked, and the pool takes them no more
+  sigset_t set;                                  // blocked, and the pool takes them no more; Ctrl-Z is nothing to do with us
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   sigemptyset(&set);
   for (const int number : asking_to_end) sigaddset(&set, number);
   const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC));

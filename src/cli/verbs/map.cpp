@@ -232,7 +232,7 @@ int map(Context& context) {
   app::MapRequest wanted = request_of(context, words.command);
   wanted.done = log.done();
 
-  Outlet outlet;                         // limits, the door and signals are heard whoever reads
+  Outlet outlet(Outlet::Writers::at_once);   // limits, the door and signals are heard whoever reads
   Progress progress(context);
   FirstWait first_wait;
   MapOutput output(context, outlet, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);

@@ -105,8 +105,8 @@ TicketRecord encode(const Ticket& ticket) {
                                            (ticket.view.beside == model::Beside::mine ? beside_mine_flag : 0u) |
                                            (ticket.view.beside == model::Beside::any ? beside_any_flag : 0u));
   record.since_s = clamped<std::uint32_t>(to_ms(ticket.view.since) / 1000);
-  record.max_load = ticket.view.max_load_percent;
-  record.max_memory = ticket.view.max_memory_percent;
+  record.max_load = ticket.view.max_load_permille;
+  record.max_memory = ticket.view.max_memory_permille;
   record.number = ticket.view.number;
   record.check = ticket_check(record);
   return record;
@@ -133,8 +133,8 @@ bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticke
   ticket.view.time = record.time_s != 0 ? std::optional(Seconds(record.time_s)) : std::nullopt;
   ticket.view.leave = record.leave;
   ticket.view.since = from_ms(std::int64_t{record.since_s} * 1000);
-  ticket.view.max_load_percent = record.max_load;
-  ticket.view.max_memory_percent = record.max_memory;
+  ticket.view.max_load_permille = record.max_load;
+  ticket.view.max_memory_permille = record.max_memory;
   ticket.place = place;
   ticket.pid = record.pid;
   ticket.start = record.start;

@@ -44,8 +44,7 @@ struct TicketRecord {
   std::uint8_t leave;
   std::uint32_t check;             // of all other fields
   std::uint32_t since_s;           // since 1970
-  std::uint8_t max_load, max_memory;   // percent
-  std::uint16_t reserved;
+  std::uint16_t max_load, max_memory;  // per mille
   std::uint64_t number;            // CLOCK_BOOTTIME in us when it joined the line; last: without it the record is none
 };
 static_assert(sizeof(TicketRecord) == 64 && offsetof(TicketRecord, number) == 56);

@@ -174,6 +174,8 @@ std::optional<Blame> foreign_use(const model::Gpu& gpu, const model::Use& use, s
   if (hidden > policy.ignore_memory_mib && request.beside != Beside::any)
     return Blame{Standing::foreign,
                  format_mib(hidden) + " of its memory are in use by a process that cannot be seen (--beside any takes it)"};
+  if (!seen.strangers.empty() && admits_one_process(gpu))
+    return Blame{Standing::foreign, "in use, and its compute mode admits one process only"};
   if (!seen.strangers.empty() || hidden > policy.ignore_memory_mib)
     if (auto blame = too_busy(use, total, request)) return blame;
   return std::nullopt;

@@ -88,7 +88,7 @@ std::optional<std::size_t> Line::find(std::uint64_t number) const {
 
 SlotState Line::state_for(const Wants& wants, unsigned s) const {
   SlotState counted = state(s);
-  if (wants.trust_claims) counted.unclaimed_mib = 0;
+  if (wants.trust_claims || exclusive_[s]) counted.unclaimed_mib = 0;   // who has it alone may have all that is seen there
   return counted;
 }
 
@@ -117,10 +117,11 @@ SlotSet Line::that_would_do(const Wants& wants, bool beside_use) const {
 bool Line::takes_beside_use(const Wants& wants, unsigned s) const {
   const SlotState seen = state(s);
   if (wants.beside == model::Beside::none || (wants.beside == model::Beside::mine && seen.used_by != wants.uid)) return false;
+  if (seen.one_process) return false;
   const auto at_most = [](std::optional<double> percent, unsigned most) {
-    return most >= 100 || (percent && *percent <= most);
+    return most >= 1000 || (percent && *percent * 10 <= most);
   };
-  return at_most(seen.load_percent, wants.max_load_percent) && at_most(seen.memory_percent, wants.max_memory_percent);
+  return at_most(seen.load_percent, wants.max_load_permille) && at_most(seen.memory_percent, wants.max_memory_permille);
 }
 
 // What is in use on a claimed slot may be its owner's.

@@ -92,19 +92,23 @@ TEST(Acquire, WhoTrustsClaimsTakesWhatDoesNotAnswerLast) {
   EXPECT_EQ(acquire(*fake.site, request, {}).chosen.size(), 3u);
 }
 
-TEST(Acquire, WhatFellSickWhileSomebodyWhoTrustsClaimsWaitedIsGivenBack) {
+TEST(Acquire, WhatFellSickWhileSomebodyWhoTrustsClaimsWaitedIsGivenBackAndHeWaits) {
   FakeSite fake(1);
   fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7}};
   auto request = want(1);
   request.trust_claims = true;
   request.wait = Seconds{5};
   fake.store.on_sleep = [&] {
+    if (fake.store.held.empty()) return port::Wake::deadline;
     fake.backend->gpus[0].health = model::Health::lost;
     fake.store.held.clear();
     return port::Wake::release;
   };
-  const std::string text = test::said([&] { acquire(*fake.site, request, {}); });
-  EXPECT_NE(text.find("GPU 0: lost"), std::string::npos) << text;
+  std::string given_back;
+  app::AcquireOptions options;
+  options.caution = [&](const std::string& text) { given_back = text; };
+  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out) << "it keeps its place: it may be well again";
+  EXPECT_NE(given_back.find("GPU 0 was given back: lost"), std::string::npos) << given_back;
 }
 
 TEST(Acquire, DoesNotTakeWhatAStrangerUses) {

@@ -28,7 +28,7 @@ Ticket ticket(std::uint64_t number, unsigned place) {
   made.view.leave = 3;
   made.view.time = Seconds(90);
   made.view.since = WallTime(Millis(1'700'000'000'000));
-  made.view.max_load_percent = 70;
+  made.view.max_load_permille = 705;
   made.place = place;
   made.pid = 4711;
   made.start = 99;
@@ -44,8 +44,8 @@ TEST(ClaimLayout, ATicketSurvivesTheWayThroughItsRecord) {
   EXPECT_EQ(read->view.leave, 3u);
   EXPECT_EQ(read->view.time, Seconds(90));
   EXPECT_EQ(read->view.since, ticket(5, 3).view.since);
-  EXPECT_EQ(read->view.max_load_percent, 70);
-  EXPECT_EQ(read->view.max_memory_percent, 50);
+  EXPECT_EQ(read->view.max_load_permille, 705);
+  EXPECT_EQ(read->view.max_memory_permille, 500);
   EXPECT_TRUE(read->view.shared);
   EXPECT_EQ(read->pid, 4711u);
   for (const model::Beside beside : {model::Beside::none, model::Beside::mine, model::Beside::any}) {
