@@ -239,6 +239,7 @@ class Acquisition {
     for (;;) try {
         return place_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
           stopped = options_.stands_still && options_.stands_still();
+          in_doubt_ = false;
           if (stopped) return model::Refuse{};
           model::Decision decision = choice_(queue, mine, wants, now);
           if (choice_.lacks_load() && !by_load_) return model::Refuse{};
