@@ -28,6 +28,7 @@
 #include "base/error.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 
 namespace thole::cli {
 namespace {
@@ -104,16 +105,22 @@ struct Outlet::Lines {
   std::mutex mutex;
   std::condition_variable all_written, more;
   bool is_closed = false;                        // nothing more is put
-  std::array<Line, 2> lines;                     // by descriptor
-  std::array<Target, 2> targets;
+  std::array<Line, 3> lines;                     // of stdout, of stderr, of another one
+  std::array<Target, 3> targets;
+  Fd other;                                      // a copy: threads may outlive the one that was given
   std::optional<bool> is_one;                    // once it has been looked at
   Fd news;                                       // made for whoever waits for it
   bool are_told = false;
 
-  static std::size_t number(int fd) { return fd == STDERR_FILENO ? 1 : 0; }
+  static std::size_t number(int fd) { return fd == STDOUT_FILENO ? 0 : fd == STDERR_FILENO ? 1 : 2; }
+  int own(int fd) {
+    if (number(fd) < 2) return fd;
+    if (!other) other = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    return other.get();
+  }
   Line& line_of(int fd) {
     if (!is_one) is_one = is_same(STDOUT_FILENO, STDERR_FILENO);
-    return lines[*is_one ? 0 : number(fd)];
+    return lines[*is_one && number(fd) == 1 ? 0 : number(fd)];
   }
   bool waits(int fd) {                           // for what was told before
     return std::ranges::any_of(lines, [](const Line& line) { return !line.kept.empty(); }) && !line_of(fd).kept.empty();
@@ -244,7 +251,7 @@ Outlet::Outlet(Writers writers) : lines_(std::make_shared<Lines>()) {
     const std::lock_guard lock(lines_->mutex);
     for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
       if (!lines_->start(lines_, lines_->line_of(fd)))
-        throw Error(ErrorCode::unavailable, "cannot start a thread").because(EAGAIN).hint("ulimit -u allows no more");
+        throw thread_not_started(EAGAIN);
   }
   outlet = this;
 }
@@ -260,6 +267,7 @@ Outlet* Outlet::current() { return outlet; }
 
 bool Outlet::put(int fd, std::string_view bytes) {
   std::unique_lock lock(lines_->mutex);
+  fd = lines_->own(fd);
   if (const int why = lines_->targets[Lines::number(fd)].failed) {
     errno = why;
     return false;

@@ -30,7 +30,7 @@ class Outlet {
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;
 
-  // False where nothing can be written there (any more), with errno. Any thread.
+  // False where nothing can be written there (any more), with errno. Any thread. Beside stdout and stderr one descriptor more.
   bool put(int fd, std::string_view bytes);
   bool put(int fd, Fd file);                     // from its beginning
 

@@ -1,11 +1,11 @@
 """Nobody reads what `map` and `run` tell (a pager, Ctrl-S): limits, the door and signals are heard all the same, idle GPUs go
 back, nothing grows without end; and once somebody reads it is all there."""
 import contextlib
-import fcntl
 import os
 import pathlib
 import pty
 import resource
+import select
 import signal
 import subprocess
 import termios
@@ -26,9 +26,11 @@ def box(tmp_path):
 
 
 def waits_for_its_reader(reading):
-    """The pipe is full."""
-    waiting = bytearray(4)
-    return not fcntl.ioctl(reading, termios.FIONREAD, waiting) and int.from_bytes(waiting, "little") > 60_000
+    """The pipe is full, however much one takes here."""
+    writing = os.open(f"/proc/self/fd/{reading}", os.O_WRONLY | os.O_NONBLOCK)
+    full = not select.select([], [writing], [], 0)[1]
+    os.close(writing)
+    return full
 
 
 @contextlib.contextmanager
@@ -238,3 +240,24 @@ def test_few_descriptors_are_left_to_the_tasks(box):
         eventually(lambda: waits_for_its_reader(reading), "nobody reads")
         assert len(read_all(reading)) == 40 * 100000
         assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("log", ["/dev/stderr", "pipe"])
+def test_a_joblog_that_nobody_reads_holds_up_nothing(box, log):
+    """Its reader gets all of it in the end."""
+    reading, writing = os.pipe()
+    fill(reading)
+    path = "/dev/stderr" if log == "/dev/stderr" else f"/dev/fd/{writing}"
+    process = subprocess.Popen([*box.words, "map", "-q", "--joblog", path, "--time", "2s", "sh", "-c",
+                                "if [ {} = a ]; then echo $$ > sleeper; exec sleep 600; fi", ":::", *"abc"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=box.environment, cwd=box.folder,
+                               stderr=writing if log == "/dev/stderr" else None, pass_fds=[writing], process_group=0)
+    os.close(writing)
+    sleeper = sleeper_of(box)
+    eventually(lambda: not os.path.exists(f"/proc/{sleeper}"), "its limit ends it")
+    eventually(lambda: box.held() == 0, "the GPUs are free")
+    assert process.poll() is None
+    told = read_all(reading).lstrip(b"f").decode()
+    os.close(reading)
+    assert process.wait(60) == 1
+    assert told.startswith("Seq\t") and len([line for line in told.splitlines() if line[:1].isdigit()]) == 3

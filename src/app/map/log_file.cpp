@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/stream.hpp"
 
 namespace thole::app {
 
@@ -26,7 +28,7 @@ std::vector<bool> JobLogFile::read_done(const std::string& path, plan::Resume re
   return plan::tasks_done(read_whole(path, resume), resume);
 }
 
-JobLogFile::JobLogFile(const std::string& path, plan::Resume resume) : path_(path) {
+JobLogFile::JobLogFile(const std::string& path, plan::Resume resume, Put put) : path_(path), put_(std::move(put)) {
   if (path.empty()) return;
   const std::string before = read_whole(path, resume);
   done_ = plan::tasks_done(before, resume);
@@ -34,7 +36,12 @@ JobLogFile::JobLogFile(const std::string& path, plan::Resume resume) : path_(pat
   if (!file_) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path).because(errno);
   if (before.empty()) text_ = plan::job_log_head;
   else if (before.back() != '\n') text_ = "\n";  // torn by a crash
-  if (!text_.empty() && !write_all(file_.get(), text_))
+  if (!may_wait(file_.get())) put_ = write_all;
+  if (!text_.empty()) write();
+}
+
+void JobLogFile::write() {
+  if (!put_(file_.get(), text_))
     throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
 }
 
@@ -42,8 +49,7 @@ void JobLogFile::add(const plan::JobLogLine& line) {
   if (!file_) return;
   text_.clear();
   plan::write_job_log(text_, line);
-  if (!write_all(file_.get(), text_))
-    throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
+  write();
 }
 
 }  // namespace thole::app

@@ -1,7 +1,9 @@
 // The file that `map --joblog` keeps: a line for each task that has ended, there when the next one starts.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -14,8 +16,9 @@ class JobLogFile {
   JobLogFile() = default;                        // none
 
   // With a resume the lines that are there stay and say which tasks are done; else the file starts anew.
-  // Throws Error(unavailable).
-  JobLogFile(const std::string& path, plan::Resume resume);
+  // Throws Error(unavailable). Into what may have to wait for its reader (a pipe, a terminal) lines go by `put`.
+  using Put = std::function<bool(int fd, std::string_view bytes)>;   // false with errno
+  JobLogFile(const std::string& path, plan::Resume resume, Put put);
 
   // What done() would be, for looking only.
   static std::vector<bool> read_done(const std::string& path, plan::Resume resume);
@@ -24,7 +27,10 @@ class JobLogFile {
   void add(const plan::JobLogLine& line);        // throws Error(unavailable) when it cannot be written
 
  private:
+  void write();
+
   std::string path_, text_;
+  Put put_;
   Fd file_;
   std::vector<bool> done_;
 };

@@ -228,11 +228,12 @@ int map(Context& context) {
   if (context.invocation.dry_run)
     return show_commands(context, *input.items, command,
                          app::JobLogFile::read_done(options.wishes.joblog, options.wishes.resume));
-  app::JobLogFile log(options.wishes.joblog, options.wishes.resume);
+  Outlet outlet(Outlet::Writers::at_once);   // limits, the door and signals are heard whoever reads
+  app::JobLogFile log(options.wishes.joblog, options.wishes.resume,
+                      [&outlet](int fd, std::string_view bytes) { return outlet.put(fd, bytes); });
   app::MapRequest wanted = request_of(context, words.command);
   wanted.done = log.done();
 
-  Outlet outlet(Outlet::Writers::at_once);   // limits, the door and signals are heard whoever reads
   Progress progress(context);
   FirstWait first_wait;
   MapOutput output(context, outlet, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);
