@@ -28,7 +28,7 @@ namespace {
 
 constexpr unsigned most_tries = 3;        // of one who does not wait, while nobody can be asked whose turn it is
 constexpr Millis teardown_bound{2'000};   // for a previous owner's process to leave a unit that was just released
-constexpr unsigned most_doubts = 5;       // moments for use that was only just seen to end, before others are passed for it
+constexpr Millis longest_doubt{3'000};    // for use that was only just seen to end, before others are passed for it
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
@@ -245,8 +245,10 @@ class Acquisition {
           if (choice_.lacks_load() && !by_load_) return model::Refuse{};
           const auto* before = std::get_if<model::Wait>(&place_->decision());
           place_is_in_line_ = mine && before;
-          in_doubt_ = std::holds_alternative<model::Take>(decision) && choice_.is_unsure() && doubts_ < most_doubts;
-          doubts_ = in_doubt_ ? doubts_ + 1 : 0;
+          const bool in_doubt = std::holds_alternative<model::Take>(decision) && choice_.is_unsure();
+          if (!in_doubt) doubt_began_.reset();
+          else if (!doubt_began_) doubt_began_ = site_.clock.steady();
+          in_doubt_ = in_doubt && site_.clock.steady() < *doubt_began_ + longest_doubt;
           if (in_doubt_ && !place_is_in_line_) return model::Refuse{};
           if (in_doubt_) {
             model::Wait wait = *before;
@@ -407,7 +409,7 @@ class Acquisition {
   Choice choice_;
   SteadyTime looked_ = site_.clock.steady();   // at all units
   bool in_doubt_ = false, place_is_in_line_ = false;
-  unsigned doubts_ = 0;
+  std::optional<SteadyTime> doubt_began_;
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did

@@ -63,7 +63,8 @@ void Choice::note_claimed(const model::QueueView& queue) {
     const bool looks_used = std::exchange(seen.looks_used, false);
     const bool was_free = std::exchange(seen.is_free, slot.holders.empty());
     if (seen.is_free) {
-      if (was_free && looked_ > noted_) seen.was_used = looks_used;
+      if (was_free && looked_ > noted_)          // for long enough to be no claim's that has ended
+        seen.was_used = looks_used && seen.used_since && looked_ >= *seen.used_since + may_end;
       seen.since.reset();
       continue;
     }
@@ -101,7 +102,7 @@ model::Decision Choice::operator()(const model::QueueView& queue, std::optional<
                                    WallTime now) {
   map_slots(queue);
   note_claimed(queue);
-  fill_states(queue, mine);
+  fill_states(queue, mine, wants);
   ordered_ = queue.ordered;
   return grace_.decide(queue, mine, site_.clock.steady(), [&](const model::QueueView& shown) {
     return plan::decide(shown, mine, wants, states_, [&](const model::SlotSet& free) { return choose(queue, free); }, now);
@@ -128,7 +129,7 @@ void Choice::map_slots(const model::QueueView& queue) {
   }
 }
 
-void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine) {
+void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants) {
   const auto& units = site_.observer.units();
   const auto& machine = site_.observer.snapshot().machine;
   states_.assign(queue.slots.size(), plan::SlotState{});
@@ -142,7 +143,8 @@ void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint6
     const bool is_ending = !claimed && may_be_ending(queue.slots[slot]);
     const bool was_its_owners = claimed && queue.slots[slot].holders.empty();   // or may have been
     is_unsure_ = is_unsure_ || (is_ending && std::ranges::any_of(queue.tickets, [&](const model::TicketView& one) {
-                                  return one.eligible[slot] && !one.stopped && (!mine || one.number < *mine);
+                                  return one.eligible[slot] && (one.eligible & wants.eligible).any() && !one.stopped &&
+                                         (!mine || one.number < *mine);
                                 }));
     const plan::Verdict &own = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];

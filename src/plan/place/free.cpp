@@ -1,6 +1,7 @@
 #include "plan/place/free.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -137,7 +138,9 @@ std::optional<std::uint32_t> user_of(const Seen& seen) {
 
 // The thresholds of --beside, asked only where there is somebody beside.
 std::optional<Blame> too_busy(const model::Use& use, std::optional<std::uint64_t> total, const model::Request& request) {
-  const double most_load = request.max_load_percent.value_or(50), most_memory = request.max_memory_percent.value_or(50);
+  const auto as_in_line = [](double percent) { return std::ceil(percent * 10) / 10; };   // Terms: others judge him by that
+  const double most_load = as_in_line(request.max_load_percent.value_or(50));
+  const double most_memory = as_in_line(request.max_memory_percent.value_or(50));
   if (!use.utilization_percent && most_load < 100) return Blame{Standing::unknown, "in use, and its load cannot be read"};
   if (use.utilization_percent.value_or(0) > most_load)
     return Blame{Standing::foreign, fmt::format("busy: {:.3g}% load, more than {:.3g}%", *use.utilization_percent, most_load)};
