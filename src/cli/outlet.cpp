@@ -98,7 +98,7 @@ struct Outlet::Line {
 
 struct Outlet::Lines {
   struct Target {
-    std::optional<Taker> taker;                   // once it has been written to
+    std::optional<Taker> taker;                  // once it has been written to
     Fd anew;                                     // of a terminal or a pipe
     int failed = 0;                              // errno
   };
@@ -132,6 +132,7 @@ struct Outlet::Lines {
 
   ssize_t write_some(int fd, std::string_view bytes);
   bool put_now(int fd, std::string_view& bytes);
+  bool put_in_turn(int fd, std::string_view& bytes);
   void keep(const std::shared_ptr<Lines>& self, Kept kept, std::unique_lock<std::mutex>& lock);
   bool start(const std::shared_ptr<Lines>& self, Line& line);
   void write_kept(Line& line);
@@ -169,6 +170,15 @@ bool Outlet::Lines::put_now(int fd, std::string_view& bytes) {
     else if (errno != EINTR) return false;
   }
   return true;
+}
+
+// The same, but for what was told before and is still kept.
+bool Outlet::Lines::put_in_turn(int fd, std::string_view& bytes) {
+  if (const int why = targets[number(fd)].failed) {
+    errno = why;
+    return false;
+  }
+  return waits(fd) || put_now(fd, bytes);
 }
 
 void Outlet::Lines::keep(const std::shared_ptr<Lines>& self, Kept kept, std::unique_lock<std::mutex>& lock) {
@@ -268,11 +278,7 @@ Outlet* Outlet::current() { return outlet; }
 bool Outlet::put(int fd, std::string_view bytes) {
   std::unique_lock lock(lines_->mutex);
   fd = lines_->own(fd);
-  if (const int why = lines_->targets[Lines::number(fd)].failed) {
-    errno = why;
-    return false;
-  }
-  if (!lines_->waits(fd) && !lines_->put_now(fd, bytes)) return false;
+  if (!lines_->put_in_turn(fd, bytes)) return false;
   if (!bytes.empty()) lines_->keep(lines_, {.fd = fd, .text = std::string(bytes)}, lock);
   return true;
 }
@@ -285,11 +291,7 @@ bool Outlet::put(int fd, Fd file) {
     if (n <= 0) return true;
     std::unique_lock lock(lines_->mutex);
     std::string_view piece(part.data(), static_cast<std::size_t>(n));
-    if (const int why = lines_->targets[Lines::number(fd)].failed) {
-      errno = why;
-      return false;
-    }
-    if (!lines_->waits(fd) && !lines_->put_now(fd, piece)) return false;
+    if (!lines_->put_in_turn(fd, piece)) return false;
     at += static_cast<std::size_t>(n) - piece.size();
     if (piece.empty()) continue;
     lines_->keep(lines_, {.fd = fd, .text = {}, .at = at, .file = std::move(file)}, lock);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -171,6 +172,21 @@ struct Machine {
   Outer outer;
   bool operator==(const Machine&) const = default;
 };
+
+// Calls alter(process) for each process on the GPUs and on their instances, in that order.
+template <class Alter>
+void for_each_process(std::vector<Gpu>& gpus, Alter alter) {
+  const auto of = [&](Use& use) {
+    if (!use.processes.known()) return;
+    std::vector<GpuProcess> processes = *use.processes;
+    for (GpuProcess& process : processes) alter(process);
+    use.processes = std::move(processes);
+  };
+  for (Gpu& gpu : gpus) {
+    of(gpu.use);
+    for (Instance& instance : gpu.mig) of(instance.use);
+  }
+}
 
 // How one vendor's reading went.
 struct Observation {

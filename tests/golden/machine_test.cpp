@@ -85,12 +85,7 @@ TEST_P(ShippedMachine, IsReadListedAndPrintedAsRecorded) {
 TEST_P(ShippedMachine, PrintsWhatReadsBackAsItself) {
   host::MachineFile file(GetParam(), {shipped});
   model::Machine machine = file.around(file.read(Millis(0)).gpus, Millis(0));
-  for (model::Gpu& gpu : machine.gpus)           // whose a user's name is here is not told
-    if (gpu.use.processes) {
-      std::vector<model::GpuProcess> processes = *gpu.use.processes;
-      for (model::GpuProcess& process : processes) process.uid.reset();
-      gpu.use.processes = std::move(processes);
-    }
+  model::for_each_process(machine.gpus, [](model::GpuProcess& process) { process.uid.reset(); });   // of this host
   EXPECT_EQ(model::machine_from_json(model::parse_json(shown_machine(GetParam()), "status")), machine);
 }
 

@@ -152,6 +152,17 @@ def test_a_terminal_that_was_stopped_holds_up_nothing(box):
     os.close(master)
 
 
+def told_once_all_is_over(box, process, reading):
+    """What it had started has ended and its GPUs are free while nobody reads; then somebody does."""
+    sleeper = sleeper_of(box)
+    eventually(lambda: not os.path.exists(f"/proc/{sleeper}"), "it is ended")
+    eventually(lambda: box.held() == 0, "the GPUs are free")
+    assert process.poll() is None
+    told = read_all(reading).lstrip(b"f").decode()
+    os.close(reading)
+    return told
+
+
 def fill(reading):
     """What is written behind this waits for its reader."""
     again = os.open(f"/proc/self/fd/{reading}", os.O_WRONLY | os.O_NONBLOCK)
@@ -169,12 +180,7 @@ def test_words_that_nobody_reads_hold_up_no_command(box):
     process = subprocess.Popen([*box.words, "run", "-v", "--", "sh", "-c", command], stdin=subprocess.DEVNULL, stderr=writing,
                                env=box.environment, cwd=box.folder, start_new_session=True)
     os.close(writing)
-    sleeper = sleeper_of(box)
-    eventually(lambda: not os.path.exists(f"/proc/{sleeper}"), "what is left is ended")
-    eventually(lambda: box.held() == 0, "the GPU is free")
-    assert process.poll() is None
-    told = read_all(reading).lstrip(b"f").decode()
-    os.close(reading)
+    told = told_once_all_is_over(box, process, reading)
     assert process.wait(60) == 7
     assert told.index("claim ") < told.index("left a process running")
 
@@ -253,11 +259,6 @@ def test_a_joblog_that_nobody_reads_holds_up_nothing(box, log):
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=box.environment, cwd=box.folder,
                                stderr=writing if log == "/dev/stderr" else None, pass_fds=[writing], process_group=0)
     os.close(writing)
-    sleeper = sleeper_of(box)
-    eventually(lambda: not os.path.exists(f"/proc/{sleeper}"), "its limit ends it")
-    eventually(lambda: box.held() == 0, "the GPUs are free")
-    assert process.poll() is None
-    told = read_all(reading).lstrip(b"f").decode()
-    os.close(reading)
+    told = told_once_all_is_over(box, process, reading)
     assert process.wait(60) == 1
     assert told.startswith("Seq\t") and len([line for line in told.splitlines() if line[:1].isdigit()]) == 3

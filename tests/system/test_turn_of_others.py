@@ -13,6 +13,12 @@ from run_tools import THOLE, eventually
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 
+def used_by(user, mib=1000, kind="compute", **more):
+    """A GPU's use without a claim."""
+    process = {"user": user, "command": "train", "kind": kind, "memory_mib": mib}
+    return {"processes": [process], "memory_used_mib": mib, "utilization_percent": 5, **more}
+
+
 def machine(folder, gpus, *, small=None, used=None, by="stranger", used_mib=1000, **more):
     """Of A100s; one may have less memory, one may be used without a claim."""
     words = [THOLE, "--machine", f"{gpus}xA100", "capture"]
@@ -20,8 +26,7 @@ def machine(folder, gpus, *, small=None, used=None, by="stranger", used_mib=1000
     if small is not None:
         made_of["gpus"][small]["memory_mib"] = 24576
     if used is not None:
-        process = {"user": by, "command": "train", "kind": "compute", "memory_mib": used_mib}
-        made_of["gpus"][used]["use"] |= {"processes": [process], "memory_used_mib": used_mib, **more}
+        made_of["gpus"][used]["use"] |= used_by(by, used_mib, **more)
     path = folder / "machine.json"
     path.write_text(json.dumps(made_of))
     return str(path)
@@ -31,6 +36,14 @@ def machine(folder, gpus, *, small=None, used=None, by="stranger", used_mib=1000
 def box_of(tmp_path):
     with contextlib.ExitStack() as boxes:
         yield lambda *words, **more: boxes.enter_context(made(tmp_path, machine(tmp_path, *words, **more)))
+
+
+def changed(folder, box, change):
+    """The same machine, altered at one moment."""
+    made_of = json.loads(open(box["THOLE_MACHINE"]).read())
+    change(made_of["gpus"])
+    (folder / "new.json").write_text(json.dumps(made_of))
+    os.rename(folder / "new.json", box["THOLE_MACHINE"])
 
 
 def line(box):
@@ -49,6 +62,16 @@ def waits(box, *words):
         eventually(lambda: len(line(box)) == 1, "it waits")
         yield waiter
         waiter.kill()
+
+
+def line_up(box, begun, *requests):
+    """They wait one behind the other; who begins says which of them he is."""
+    waiters = []
+    for number, words in enumerate(requests, 1):
+        waiters.append(subprocess.Popen([THOLE, "run", "-q", *words, "--", "sh", "-c", f"echo {number} >> {begun}"], env=box,
+                                        start_new_session=True))
+        eventually(lambda: len(line(box)) == len(waiters), "it waits")
+    return waiters
 
 
 def comes(box, *words):
@@ -104,23 +127,11 @@ def test_who_is_kept_waiting_by_a_strangers_load_keeps_nobody_waiting(box_of, mo
         assert comes(box, "--on", "0") == status
 
 
-def other_used(folder, path, gpu):
-    """The same machine, one more GPU used."""
-    changed = json.loads(open(path).read())
-    process = {"user": "stranger", "command": "train", "kind": "compute", "memory_mib": 1000}
-    changed["gpus"][gpu]["use"] |= {"processes": [process], "memory_used_mib": 1000, "utilization_percent": 5}
-    (folder / "new.json").write_text(json.dumps(changed))
-    os.rename(folder / "new.json", path)
-
-
 def test_who_waits_behind_one_who_can_never_start_any_more_sees_that(box_of, tmp_path):
     box = box_of(3)
     hold(box, "--on", "1")
-    both = []
-    for words in (["-g", "3"], ["--on", "2"]):
-        both.append(subprocess.Popen([THOLE, "run", "-q", *words, "--", "true"], env=box, start_new_session=True))
-        eventually(lambda: len(line(box)) == len(both), "it waits")
-    other_used(tmp_path, box["THOLE_MACHINE"], 0)
+    both = line_up(box, tmp_path / "begun", ["-g", "3"], ["--on", "2"])
+    changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("stranger")))
     assert both[1].wait(60) == 0
     both[0].kill()
     both[0].wait()
@@ -132,14 +143,10 @@ def test_nobody_is_passed_by_an_old_look(box_of, tmp_path):
     hold(box, "--on", "0", "--time", "4s")
     hold(box, "--on", "1", "--time", "12s")
     begun = tmp_path / "begun"
-    both = []
-    for who, words in (("first", ["-g", "3"]), ("second", ["--on", "0"])):
-        both.append(subprocess.Popen([THOLE, "run", "-q", *words, "--", "sh", "-c", f"echo {who} >> {begun}"], env=box,
-                                     start_new_session=True))
-        eventually(lambda: len(line(box)) == len(both), "it waits")
-    other_used(tmp_path, box["THOLE_MACHINE"], 3)
+    both = line_up(box, begun, ["-g", "3"], ["--on", "0"])
+    changed(tmp_path, box, lambda gpus: gpus[3]["use"].update(used_by("stranger")))
     assert [one.wait(60) for one in both] == [0, 0]
-    assert begun.read_text().split() == ["first", "second"]
+    assert begun.read_text().split() == ["1", "2"]
 
 
 @pytest.mark.parametrize("whose", ["of who comes", "of who waits"])
@@ -161,11 +168,7 @@ def test_a_later_end_beside_use_without_a_claim_is_known_to_put_off(box_of, tmp_
     with waits(box, "--share", "--memory", "20G"):
         passer = thole(box, "claim", "--share", "--memory", "8G", "--time", "15s").stdout.strip()
         assert passer
-        changed = json.loads(open(box["THOLE_MACHINE"]).read())
-        process = {"user": "display", "command": "Xorg", "kind": "graphics", "memory_mib": 56320}
-        changed["gpus"][0]["use"] |= {"processes": [process], "memory_used_mib": 56320}
-        (tmp_path / "new.json").write_text(json.dumps(changed))
-        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("display", 56320, "graphics")))
         assert thole(box, "extend", passer, "2h").returncode == 69
 
 
@@ -182,28 +185,11 @@ def test_it_is_seen_again_before_anybody_is_passed_by_it(box_of, tmp_path):
     hold(box, "--on", "0", "--time", "4s")
     held = thole(box, "claim", "--on", "1").stdout.strip()
     begun = tmp_path / "begun"
-    both = []
-    for who, words in (("first", ["-g", "3"]), ("second", ["--on", "1"])):
-        both.append(subprocess.Popen([THOLE, "run", "-q", *words, "--", "sh", "-c", f"echo {who} >> {begun}"], env=box,
-                                     start_new_session=True))
-        eventually(lambda: len(line(box)) == len(both), "it waits")
+    both = line_up(box, begun, ["-g", "3"], ["--on", "1"])
     machine(tmp_path, 3)
     assert thole(box, "release", held).returncode == 0
     assert [one.wait(60) for one in both] == [0, 0]
-    assert begun.read_text().split() == ["first", "second"]
-
-
-def changed(folder, box, change):
-    """The same machine, altered at one moment."""
-    made_of = json.loads(open(box["THOLE_MACHINE"]).read())
-    change(made_of["gpus"])
-    (folder / "new.json").write_text(json.dumps(made_of))
-    os.rename(folder / "new.json", box["THOLE_MACHINE"])
-
-
-def used_by(user, mib, kind="compute"):
-    return {"processes": [{"user": user, "command": "train", "kind": kind, "memory_mib": mib}], "memory_used_mib": mib,
-            "utilization_percent": 5}
+    assert begun.read_text().split() == ["1", "2"]
 
 
 def test_what_is_seen_on_a_claimed_gpu_is_its_owners_for_who_shares_too(box_of, tmp_path):
@@ -260,10 +246,10 @@ def test_a_newcomer_passes_nobody_by_what_may_be_ending(box_of, tmp_path):
     hold(box, "--on", "2", "--time", "1m")
     held = thole(box, "claim", "--on", "0", "--time", "30s").stdout.strip()
     with waits(box, "-g", "3"):
-        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody", 1000)))
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody")))
         assert thole(box, "release", held).returncode == 0
         comer = subprocess.Popen([THOLE, "claim", "--no-wait", "--on", "1"], env=box, stdout=subprocess.DEVNULL)
         changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(processes=[], memory_used_mib=0))
         assert comer.wait(60) == 75
-        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody", 1000)))
+        changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody")))
         assert comes(box, "--on", "1") == 0, "but what stays is no claim's"

@@ -45,57 +45,6 @@ bool reuses(const OuterClaim* around, const model::Request& request) {
   return around && request.gpus == around->keys.size() && !request.share;
 }
 
-// Those of a selection that can be claimed, in order; refuses at once what sickness makes impossible, naming the sick.
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
-  const auto& snapshot = site.observer.snapshot();
-  const auto& units = site.observer.units();
-  std::vector<std::size_t> eligible = std::move(selection.units);
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
-  std::size_t healthy = 0;
-  const std::size_t would_do = eligible.size();
-  for (std::size_t unit : eligible) {
-    const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
-    const auto ill = plan::illness(gpu, request);
-    if (!ill || (request.trust_claims && ill->standing != plan::Standing::sick)) {
-      ++healthy;
-      continue;
-    }
-    const std::string why = gpu.health == model::Health::ok
-                                ? ill->why
-                                : fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
-                                              printable(gpu.health_reason, 200));
-    const auto same = std::ranges::find(reasons, why, &decltype(reasons)::value_type::first);
-    if (same != reasons.end()) same->second.push_back(units[unit].label);
-    else reasons.push_back({why, {units[unit].label}});
-  }
-  std::string sick;
-  for (const auto& [why, labels] : reasons)
-    sick += fmt::format("\n  GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), why);
-  if (healthy < request.gpus)
-    throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
-                                                                  request.describe(), healthy, would_do, sick))
-                            .hint("thole doctor"));
-  // Others need not wait for who could never have it.
-  if (request.share)
-    std::erase_if(eligible, [&](std::size_t unit) { return plan::admits_one_process(units[unit].gpu_of(snapshot.machine)); });
-  std::sort(eligible.begin(), eligible.end());
-  return eligible;
-}
-
-// The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
-std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection) {
-  if (request.trust_claims) return "";
-  std::size_t healthy = 0;
-  std::vector<std::string> late;
-  for (std::size_t unit : selection.units) {
-    const model::Gpu& gpu = site.observer.units()[unit].gpu_of(site.observer.snapshot().machine);
-    if (gpu.health == model::Health::ok) ++healthy;
-    else if (gpu.health == model::Health::hung) late.push_back(site.observer.units()[unit].label);
-  }
-  const bool enough = healthy >= selection.count, would_be = healthy + late.size() >= selection.count;
-  return !enough && would_be ? fmt::format("GPU{} {}", late.size() == 1 ? "" : "s", join(late, ", ")) : "";
-}
-
 // The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
 model::Request settled(model::Request request, const plan::Selection& selection) {
   request.gpus = selection.count;
@@ -211,58 +160,78 @@ class Acquisition {
   }
 
  private:
+  // What has kept the rule from deciding.
+  enum class OffBy { nothing, stop, unseen_load, doubt };
+
   // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept. Where
   // others in line take GPUs beside somebody's use, how much that is has to be seen first.
   std::optional<port::Claim> step() {
     for (;;) {
-      bool stopped = false;
-      std::optional<port::Claim> claim = try_step(stopped);
-      if (!stopped && choice_.lacks_load() && !std::exchange(by_load_, true)) {
-        look();
-        continue;
-      }
-      if (!claim && in_doubt_ && !place_is_in_line_) {
-        rest(a_moment_ago);
-        look();
-        continue;
-      }
-      if (!stopped) return claim;
-      place_->pass_on();
-      while (options_.stands_still()) {
-        if (deadline_ && site_.clock.steady() >= *deadline_) give_up();
-        rest(standing_still);
+      std::optional<port::Claim> claim = try_step();
+      switch (off_by_) {
+        case OffBy::nothing: return claim;
+        case OffBy::unseen_load:
+          by_load_ = true;
+          look();
+          break;
+        case OffBy::doubt:
+          rest(a_moment_ago);
+          look();
+          break;
+        case OffBy::stop:
+          place_->pass_on();
+          while (options_.stands_still()) {
+            if (deadline_ && site_.clock.steady() >= *deadline_) give_up();
+            rest(standing_still);
+          }
       }
     }
   }
 
-  std::optional<port::Claim> try_step(bool& stopped) {
+  std::optional<port::Claim> try_step() {
     for (;;) try {
+        off_by_ = OffBy::nothing;
         return place_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
-          stopped = options_.stands_still && options_.stands_still();
-          in_doubt_ = false;
-          if (stopped) return model::Refuse{};
-          model::Decision decision = choice_(queue, mine, wants, now);
-          if (choice_.lacks_load() && !by_load_) return model::Refuse{};
-          const auto* before = std::get_if<model::Wait>(&place_->decision());
-          place_is_in_line_ = mine && before;
-          const bool in_doubt = std::holds_alternative<model::Take>(decision) && choice_.is_unsure();
-          if (!in_doubt) doubt_began_.reset();
-          else if (!doubt_began_) doubt_began_ = site_.clock.steady();
-          in_doubt_ = in_doubt && site_.clock.steady() < *doubt_began_ + longest_doubt;
-          if (in_doubt_ && !place_is_in_line_) return model::Refuse{};
-          if (in_doubt_) {
-            model::Wait wait = *before;
-            wait.look_again = a_moment_ago;
-            return wait;
-          }
-          // A sharer is asked once more, of the budgets alone (no line is shown).
-          if (const auto* take = std::get_if<model::Take>(&decision); take && !take->passed.empty())
-            passed_ = take->passed, ends_by_ = take->ends_by;
-          return decision;
+          off_by_ = options_.stands_still && options_.stands_still() ? OffBy::stop : OffBy::nothing;
+          if (off_by_ == OffBy::stop) return model::Refuse{};
+          return decide(queue, mine, wants, now);
         });
       } catch (const Error& error) {
         if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
       }
+  }
+
+  model::Decision decide(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
+                         WallTime now) {
+    model::Decision decision = choice_(queue, mine, wants, now);
+    if (choice_.lacks_load() && !by_load_) {
+      off_by_ = OffBy::unseen_load;
+      return model::Refuse{};
+    }
+    const auto* take = std::get_if<model::Take>(&decision);
+    if (is_in_doubt(take)) {
+      if (const auto* before = std::get_if<model::Wait>(&place_->decision()); mine && before) {   // as long as that it waits on
+        model::Wait wait = *before;
+        wait.look_again = a_moment_ago;
+        return wait;
+      }
+      off_by_ = OffBy::doubt;
+      return model::Refuse{};
+    }
+    // A sharer is asked once more, of the budgets alone (no line is shown).
+    if (take && !take->passed.empty()) passed_ = take->passed, ends_by_ = take->ends_by;
+    return decision;
+  }
+
+  // Somebody would be passed by use that may end by itself.
+  bool is_in_doubt(const model::Take* take) {
+    if (!take || !choice_.is_unsure()) {
+      doubt_began_.reset();
+      return false;
+    }
+    const SteadyTime now = site_.clock.steady();
+    if (!doubt_began_) doubt_began_ = now;
+    return now < *doubt_began_ + longest_doubt;
   }
 
   // A unit that cannot be claimed keeps nobody from the others, if they are enough.
@@ -408,7 +377,7 @@ class Acquisition {
   const OuterClaim* within_;
   Choice choice_;
   SteadyTime looked_ = site_.clock.steady();   // at all units
-  bool in_doubt_ = false, place_is_in_line_ = false;
+  OffBy off_by_ = OffBy::nothing;
   std::optional<SteadyTime> doubt_began_;
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried

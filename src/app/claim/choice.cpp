@@ -141,7 +141,6 @@ void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint6
     const model::Unit& unit = units[*unit_of_[slot]];
     const bool claimed = around_.by_us || is_its_owners(queue.slots[slot]);
     const bool is_ending = !claimed && may_be_ending(queue.slots[slot]);
-    const bool was_its_owners = claimed && queue.slots[slot].holders.empty();   // or may have been
     is_unsure_ = is_unsure_ || (is_ending && std::ranges::any_of(queue.tickets, [&](const model::TicketView& one) {
                                   return one.eligible[slot] && (one.eligible & wants.eligible).any() && !one.stopped &&
                                          (!mine || one.number < *mine);
@@ -153,14 +152,14 @@ void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint6
     state.usable_to_me = own.standing == plan::Standing::free || (claimed && own.standing != plan::Standing::sick);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
-    if (any_shares && !around_.by_us && !was_its_owners)
-      state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot], seen);
+    const auto& holders = queue.slots[slot].holders;
+    if (any_shares && !around_.by_us && !holders.empty() && std::ranges::all_of(holders, &model::SlotHolder::shared))
+      state.unclaimed_mib = unclaimed_beside(unit, queue.slots[slot]);
   }
 }
 
 // Memory in use on a shared unit that does not belong to its sharers, told apart by user.
-std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const {
-  if (slot.holders.empty()) return seen.unclaimed_mib;
+std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::SlotView& slot) const {
   const auto& use = unit.use_of(site_.observer.snapshot().machine);
   if (!use.processes.known()) return 0;
   std::vector<pid_t> own;

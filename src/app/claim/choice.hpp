@@ -60,7 +60,7 @@ class Choice {
   std::string my_user() const;
   void map_slots(const model::QueueView& queue);
   void fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants);
-  std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot, const plan::Verdict& seen) const;
+  std::uint64_t unclaimed_beside(const model::Unit& unit, const model::SlotView& slot) const;
   plan::Verdict to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const;
   void note_claimed(const model::QueueView& queue);
   void note_used();

@@ -1,6 +1,7 @@
 #include "app/claim/selection.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/refusal.hpp"
@@ -77,6 +78,55 @@ plan::Selection select_of_machine(const Overview& overview, const model::Request
   plan::Outer all;
   all.visible.assign(units.size(), true);
   return plan::eligible(request, overview.snapshot, units, all);
+}
+
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  std::vector<std::size_t> eligible = std::move(selection.units);
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
+  std::size_t healthy = 0;
+  const std::size_t would_do = eligible.size();
+  for (std::size_t unit : eligible) {
+    const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
+    const auto ill = plan::illness(gpu, request);
+    if (!ill || (request.trust_claims && ill->standing != plan::Standing::sick)) {
+      ++healthy;
+      continue;
+    }
+    const std::string why = gpu.health == model::Health::ok
+                                ? ill->why
+                                : fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
+                                              printable(gpu.health_reason, 200));
+    const auto same = std::ranges::find(reasons, why, &decltype(reasons)::value_type::first);
+    if (same != reasons.end()) same->second.push_back(units[unit].label);
+    else reasons.push_back({why, {units[unit].label}});
+  }
+  std::string sick;
+  for (const auto& [why, labels] : reasons)
+    sick += fmt::format("\n  GPU{} {}: {}", labels.size() == 1 ? "" : "s", join(labels, ", "), why);
+  if (healthy < request.gpus)
+    throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
+                                                                  request.describe(), healthy, would_do, sick))
+                            .hint("thole doctor"));
+  // Others need not wait for who could never have it.
+  if (request.share)
+    std::erase_if(eligible, [&](std::size_t unit) { return plan::admits_one_process(units[unit].gpu_of(snapshot.machine)); });
+  std::sort(eligible.begin(), eligible.end());
+  return eligible;
+}
+
+std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection) {
+  if (request.trust_claims) return "";
+  std::size_t healthy = 0;
+  std::vector<std::string> late;
+  for (std::size_t unit : selection.units) {
+    const model::Gpu& gpu = site.observer.units()[unit].gpu_of(site.observer.snapshot().machine);
+    if (gpu.health == model::Health::ok) ++healthy;
+    else if (gpu.health == model::Health::hung) late.push_back(site.observer.units()[unit].label);
+  }
+  const bool enough = healthy >= selection.count, would_be = healthy + late.size() >= selection.count;
+  return !enough && would_be ? fmt::format("GPU{} {}", late.size() == 1 ? "" : "s", join(late, ", ")) : "";
 }
 
 InUse in_use(const OuterClaim* around, const model::Request& request) {

@@ -1,8 +1,11 @@
 // The units that would do for a request: of the machine, or of the claim that it is made within.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/outer_claim.hpp"
@@ -19,6 +22,13 @@ bool shows_a_claim_alone(const plan::Environment& environment, const std::vector
 
 // Of all that a look has shown, whatever masks this process has: for what is started elsewhere. Throws NeverPossible.
 plan::Selection select_of_machine(const Overview& overview, const model::Request& request);
+
+// Those of a selection that can be claimed, ascending; refuses at once what sickness makes impossible (DriverTrouble), naming
+// the sick. What becomes sick while somebody waits may be well again: that is no reason to end his wait.
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection);
+
+// The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
+std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection);
 
 // Units that belong to the claim around this one and that it uses: what is seen on them bars nobody who claims within.
 struct InUse {

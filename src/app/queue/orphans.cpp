@@ -108,7 +108,7 @@ std::optional<Remains> Orphans::look_at(Orphan& orphan) {
 std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
   auto* unknown = std::get_if<Unknown>(&left);
   if (!unknown || unknown->command) return left;
-  const std::optional<model::HowEnded> how = command_end(orphan);
+  const std::optional<model::HowEnded> how = look_at_command(orphan).ended;
   if (!how) return left;
   const SteadyTime now = ports_.clock.steady();
   if (!orphan.was_told_to_end && plan::may_be_taken_down(*how)) {
@@ -124,15 +124,15 @@ std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
   return left;
 }
 
-std::optional<model::HowEnded> Orphans::command_end(const Orphan& orphan) const {
-  return ports_.children.look_at_command(its_command(orphan), orphan.run.identity).ended;
+port::Children::Child Orphans::look_at_command(const Orphan& orphan) const {
+  return ports_.children.look_at_command(its_command(orphan), orphan.run.identity);
 }
 
 bool Orphans::command_has_ended(const Orphan& orphan) const {
   const Remains left = remains(orphan);
   const auto* unknown = std::get_if<Unknown>(&left);
   if (!unknown) return false;
-  const port::Children::Child child = ports_.children.look_at_command(its_command(orphan), orphan.run.identity);
+  const port::Children::Child child = look_at_command(orphan);
   return unknown->command || child.ended || child.is_gone;   // the latter: its lane was told how, and has died with that
 }
 
@@ -438,8 +438,7 @@ void Orphans::look_at_all() {
       unstored = std::current_exception();       // it is told later; the others are no worse for it
       continue;
     }
-    if (ports_.children.look_at_command(its_command(orphan), orphan.run.identity).ended)
-      ports_.children.bury(orphan.run.command);
+    if (look_at_command(orphan).ended) ports_.children.bury(orphan.run.command);
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   note_again();

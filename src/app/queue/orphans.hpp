@@ -112,7 +112,7 @@ class Orphans {
   void next_step_against(Orphan& orphan);
   void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
-  std::optional<model::HowEnded> command_end(const Orphan& orphan) const;
+  port::Children::Child look_at_command(const Orphan& orphan) const;
   bool command_has_ended(const Orphan& orphan) const;
   void look_at_rest(Orphan& orphan);
   void note(Orphan& orphan);

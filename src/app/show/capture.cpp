@@ -15,24 +15,6 @@ void make_idle(model::Use& use) {
   use.processes = std::vector<model::GpuProcess>{};
 }
 
-// "user1", "user2": the same name for the same user throughout the file.
-class Pseudonyms {
- public:
-  void apply(model::Use& use) {
-    if (!use.processes.known()) return;
-    std::vector<model::GpuProcess> processes = *use.processes;
-    for (model::GpuProcess& process : processes) {
-      if (!process.user.empty())
-        process.user = names_.try_emplace(process.user, fmt::format("user{}", names_.size() + 1)).first->second;
-      process.command.clear();
-    }
-    use.processes = std::move(processes);
-  }
-
- private:
-  std::map<std::string, std::string> names_;
-};
-
 // Of the driver's own form, so that all that reads UUIDs still does. The first block differs: it is what people type.
 std::string numbered(std::string_view prefix, std::size_t number) {
   return fmt::format("{}{:08x}-0000-4000-8000-{:012x}", prefix, number, number);
@@ -40,17 +22,19 @@ std::string numbered(std::string_view prefix, std::size_t number) {
 
 void make_anonymous(model::Machine& machine) {
   machine.name = "captured";
-  Pseudonyms pseudonyms;
+  std::map<std::string, std::string> names;     // "user1", "user2": the same for the same user throughout the file
+  model::for_each_process(machine.gpus, [&](model::GpuProcess& process) {
+    if (!process.user.empty())
+      process.user = names.try_emplace(process.user, fmt::format("user{}", names.size() + 1)).first->second;
+    process.command.clear();
+  });
   std::size_t instances = 0;
   for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
     model::Gpu& gpu = machine.gpus[g];
     if (!gpu.uuid.empty()) gpu.uuid = numbered("GPU-", g + 1);
     gpu.health_reason.clear();
-    pseudonyms.apply(gpu.use);
-    for (model::Instance& instance : gpu.mig) {
+    for (model::Instance& instance : gpu.mig)
       if (instance.uuid.starts_with("MIG-")) instance.uuid = numbered("MIG-", ++instances);
-      pseudonyms.apply(instance.use);
-    }
   }
 }
 

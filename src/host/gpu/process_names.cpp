@@ -23,14 +23,12 @@ class Namer {
  public:
   explicit Namer(const Tree& tree) : tree_(tree) {}
 
-  void name(std::vector<model::GpuProcess>& processes) {
-    for (model::GpuProcess& process : processes) {
-      auto [at, is_new] = named_.try_emplace(process.pid);
-      if (is_new) at->second = look_up(process.pid);
-      process.user = at->second.user;
-      process.uid = at->second.uid;
-      process.command = at->second.command;
-    }
+  void name(model::GpuProcess& process) {
+    auto [at, is_new] = named_.try_emplace(process.pid);
+    if (is_new) at->second = look_up(process.pid);
+    process.user = at->second.user;
+    process.uid = at->second.uid;
+    process.command = at->second.command;
   }
 
  private:
@@ -54,16 +52,7 @@ class Namer {
 
 void name_processes(const Tree& tree, std::vector<model::Gpu>& gpus) {
   Namer namer(tree);
-  auto name_use = [&](model::Use& use) {
-    if (!use.processes) return;
-    std::vector<model::GpuProcess> processes = *use.processes;
-    namer.name(processes);
-    use.processes = std::move(processes);
-  };
-  for (model::Gpu& gpu : gpus) {
-    name_use(gpu.use);
-    for (model::Instance& instance : gpu.mig) name_use(instance.use);
-  }
+  model::for_each_process(gpus, [&](model::GpuProcess& process) { namer.name(process); });
 }
 
 }  // namespace thole::host

@@ -22,14 +22,14 @@ port::Children::Child RunnersChildren::look(pid_t pid) {
 }
 
 port::Children::Child RunnersChildren::look_at_command(pid_t pid, const model::ProcessIdentity& noted) {
-  const auto seen = pid > 0 ? read_process(pid) : std::nullopt;
-  const bool is_known = pid > 0 && noted.start_ticks != 0;
-  const bool is_others = !seen || seen->parent != ::getpid();
-  const auto is_over = [&] { return !began_at(*seen, noted.start_ticks) || (is_others && is_ended_state(seen->state)); };
-  if (is_known && (seen ? is_over() : !is_any_process(pid))) return {false, std::nullopt, true};
-  if (is_others) return {};
-  const bool same = noted.start_ticks != 0 ? began_at(*seen, noted.start_ticks) : seen->name != lane_process_name;
-  return same ? look(pid) : Child{};
+  if (pid <= 0) return {};
+  const bool is_known = noted.start_ticks != 0;
+  const auto gone_if = [&](bool is_over) { return Child{false, std::nullopt, is_known && is_over}; };
+  const auto seen = read_process(pid);
+  if (!seen) return gone_if(!is_any_process(pid));
+  if (is_known ? !began_at(*seen, noted.start_ticks) : seen->name == lane_process_name) return gone_if(true);
+  if (seen->parent != ::getpid()) return gone_if(is_ended_state(seen->state));
+  return look(pid);
 }
 
 void RunnersChildren::bury(pid_t pid) {

@@ -32,15 +32,6 @@ namespace {
       .hint(hint + "a file's path, or a shorthand such as 8xA100");
 }
 
-// A file names users; who of them is somebody here is known to a driver's readings.
-void find_users(model::Use& use) {
-  if (!use.processes) return;
-  std::vector<model::GpuProcess> processes = *use.processes;
-  for (model::GpuProcess& process : processes)
-    if (!process.user.empty()) process.uid = user_of_name(process.user);
-  use.processes = std::move(processes);
-}
-
 }  // namespace
 
 MachineFile::MachineFile(const std::string& name, const std::vector<std::string>& directories, ReadTopology read_topology)
@@ -79,10 +70,9 @@ void MachineFile::load() {
   machine_ = model::machine_from_json(model::parse_json(*text, printable(path_, 200)), printable(path_, 200));
   if (!machine_.hwloc_xml.empty()) add_topology();
   if (machine_.name.empty()) machine_.name = path_.substr(path_.rfind('/') + 1);
-  for (model::Gpu& gpu : machine_.gpus) {
-    find_users(gpu.use);
-    for (model::Instance& instance : gpu.mig) find_users(instance.use);
-  }
+  model::for_each_process(machine_.gpus, [](model::GpuProcess& process) {   // it names users: who of them is somebody here
+    if (!process.user.empty()) process.uid = user_of_name(process.user);
+  });
   watch_.follow(machine_.gpus);
 }
 
