@@ -9,7 +9,8 @@ import tempfile
 import pytest
 
 from hostile import end, lab  # noqa: F401 (the fixture)
-from run_tools import THOLE
+from run_tools import THOLE, eventually
+from test_reader_that_waits import waits_for_its_reader
 
 MEND = "raise the limit of processes: ulimit -u"
 COMMANDS = [["status"], ["why"], ["run", "--no-wait", "-g", "1", "--", "echo", "ran"], ["claim", "--no-wait"], ["release"],
@@ -55,3 +56,31 @@ def test_one_want_has_one_hint_and_one_status():
             assert done.returncode == status, (words, done.stderr)
             assert done.stderr.count("cannot start") == 1 and done.stderr.count("ulimit") == 1, (words, done.stderr)
             assert f"\n  {MEND}\n" in done.stderr, (words, done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user without processes of his own")
+@pytest.mark.parametrize("most", range(2, 10))
+def test_a_map_that_nobody_reads_goes_on_or_is_refused(most):
+    """Who writes for it is there before its tasks are: then as many processes may be as before."""
+    user = 54_880 + most
+    writes = "import os\nfor _ in range(3000): os.write(1, b'x' * 999 + b'\\n')"
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        program, own = shutil.copy(THOLE, folder), f"{folder}/own"
+        os.mkdir(own, 0o700)
+        os.chown(own, user, user)
+        environment = {"PATH": "/usr/bin:/bin", "HOME": own, "THOLE_STATE_DIR": f"{own}/state",
+                       "THOLE_PERSONAL_DIR": f"{own}/personal", "THOLE_MACHINE": "1xA100"}
+        reading, writing = os.pipe()
+        with subprocess.Popen([program, "map", "-q", "--line-buffer", "/usr/bin/python3", "-c", writes, ":::", "1"],
+                              env=environment, cwd=own, stdout=writing, stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (most, most)),
+                              user=user, group=user, extra_groups=[]) as process:
+            full = eventually(lambda: process.poll() is not None or waits_for_its_reader(reading), "it writes, or is refused")
+            os.close(writing)
+            output = b"".join(iter(lambda: os.read(reading, 1 << 20), b""))
+            os.close(reading)
+            status, said = process.wait(60), process.stderr.read()
+        assert full and (status, len(output)) in ((0, 3_000_000), (69, 0)), (status, len(output), said)
+        assert status == 0 or MEND in " ".join(said.split()), said
+        assert status == 0 or most < 9, "so many are enough"

@@ -36,6 +36,18 @@ def test_errors_that_cannot_be_written_are_lost_and_every_task_runs(box, words, 
     assert (done.returncode, sorted(done.stdout.split())) == (0, list("abcdefgh"))
 
 
+def test_a_line_without_an_end_is_shown_in_pieces(box):
+    writes = "head -c 3000000 /dev/zero | tr '\\0' x; until [ -e shown ]; do sleep 0.05; done; echo end"
+    started = Started([*box.words, "map", "-q", "--line-buffer", "sh", "-c", writes, ":::", "a"], env=box.environment,
+                      cwd=box.folder)
+    first = b""
+    while len(first) < 1_000_000:
+        assert (piece := started.process.stdout.read(65536))
+        first += piece
+    (box.folder / "shown").touch()
+    assert first + started.process.communicate(timeout=60)[0] == b"x" * 3_000_000 + b"end\n"
+
+
 def test_a_reader_that_has_gone_ends_it(box):
     for _ in range(6):
         started = Started([*box.words, "map", "-q", "--line-buffer", "sh", "-c", "echo x; echo x", ":::", *"abcdefgh"],

@@ -253,3 +253,50 @@ def test_a_newcomer_passes_nobody_by_what_may_be_ending(box_of, tmp_path):
         assert comer.wait(60) == 75
         changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(used_by("somebody")))
         assert comes(box, "--on", "1") == 0, "but what stays is no claim's"
+
+
+@pytest.mark.parametrize("seen", ["as a process", "as memory"])
+def test_it_is_seen_for_two_seconds_before_anybody_is_passed_by_it(box_of, tmp_path, seen):
+    box = box_of(3)
+    hold(box, "--on", "2", "--time", "1m")
+    held = thole(box, "claim", "--on", "0", "--time", "30s").stdout.strip()
+    idle = tmp_path / "idle.json"
+    idle.write_text(open(box["THOLE_MACHINE"]).read())
+    with waits(box, "-g", "3"):
+        with subprocess.Popen(["sh", "-c", 'sleep 1.3; mv "$0" "$1"', idle, box["THOLE_MACHINE"]]) as last:
+            use = used_by("somebody")
+            use["processes"] = [use["processes"][0] | {"pid": last.pid}] if seen == "as a process" else []
+            changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(use))
+            assert thole(box, "release", held).returncode == 0
+            assert comes(box, "--on", "1") == 75
+
+
+def test_an_index_means_the_same_gpu_when_one_before_it_has_left_the_list(box_of, tmp_path):
+    box = box_of(3)
+    held = thole(box, "claim", "--on", "1").stdout.strip()
+    whole = json.loads(open(box["THOLE_MACHINE"]).read())
+    shown = tmp_path / "shown"
+    words = [THOLE, "run", "-v", "--on", "1", "--", "sh", "-c", f'echo "$THOLE_GPUS" > {shown}']
+    with subprocess.Popen(words, env=box, start_new_session=True, stderr=subprocess.PIPE, text=True) as waiter:
+        eventually(lambda: len(line(box)) == 1, "it waits")
+        changed(tmp_path, box, lambda gpus: gpus.pop(0))
+        assert thole(box, "release", held).returncode == 0
+        assert waiter.wait(60) == 0, waiter.stderr.read()
+    assert json.loads(shown.read_text())[0]["uuid"] == whole["gpus"][1]["uuid"]
+
+
+def test_who_waits_for_what_has_left_the_list_is_told_and_has_it_when_it_is_back(box_of, tmp_path):
+    box = box_of(2)
+    held = thole(box, "claim", "--on", "1").stdout.strip()
+    whole = open(box["THOLE_MACHINE"]).read()
+    with waits(box, "--on", "1") as waiter:
+        changed(tmp_path, box, lambda gpus: gpus.pop())
+        assert thole(box, "release", held).returncode == 0
+        told = ""
+        while "waiting for that to change" not in told:
+            assert (one := waiter.stderr.readline()), told
+            told += one
+        assert waiter.poll() is None and comes(box, "--on", "0") == 0
+        (tmp_path / "new.json").write_text(whole)
+        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        assert waiter.wait(60) == 0

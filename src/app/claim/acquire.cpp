@@ -3,6 +3,9 @@
 // more, now that nobody else can claim them, and they only: a process of the last owner still tearing down is waited for, a
 // stranger's means give back, keep the place in line and say so. Between steps everything sleeps in the store.
 //
+// What could be met when it was asked ends nobody's wait later: a GPU that is sick or has left the driver's list may come back.
+// Others pass meanwhile. Until then it is meant by its lasting name, and what a mask hid at first stays hidden.
+//
 // A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
 #include "app/claim/acquire.hpp"
 
@@ -11,16 +14,17 @@
 #include <utility>
 
 #include "app/claim/choice.hpp"
+#include "app/claim/entering.hpp"
 #include "app/claim/inside_another.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
+#include "base/printable_lines.hpp"
 #include "base/random.hpp"
 #include "base/refusal.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "plan/place/free.hpp"
-#include "plan/place/place.hpp"
 
 namespace thole::app {
 
@@ -33,41 +37,12 @@ constexpr Millis settling{200};           // news of a wait that are over by the
 constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
 constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 constexpr Millis a_moment_ago{500}, long_ago{5'000};      // a look that will do to decide; ... to go on waiting
+constexpr Millis for_it_to_come_back{1'000};
 
 // What has to be known of the GPUs to decide about this request.
 port::Question question_for(const model::Request& request) {
   const bool by_load = request.beside != model::Beside::none || request.pick == model::Pick::load;
   return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
-}
-
-// Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take places.
-bool reuses(const OuterClaim* around, const model::Request& request) {
-  return around && request.gpus == around->keys.size() && !request.share;
-}
-
-// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
-model::Request settled(model::Request request, const plan::Selection& selection) {
-  request.gpus = selection.count;
-  return request;
-}
-
-std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units) {
-  std::vector<std::string> keys;
-  for (std::size_t unit : units) keys.push_back(site.observer.units()[unit].key);
-  return keys;
-}
-
-port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
-                      const std::vector<std::size_t>& eligible) {
-  port::Entry entry;
-  static_cast<model::Terms&>(entry) = request.terms();
-  entry.id = options.id.empty() ? fresh_claim_id() : options.id;
-  entry.eligible = keys_of(site, eligible);
-  entry.command = options.command;
-  entry.needs_note = !options.keeps_around;
-  entry.cancel = options.cancel;
-  entry.caution = options.caution;
-  return entry;
 }
 
 // True when one of the descriptors is readable or hung up within the time.
@@ -90,11 +65,12 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 
 // Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
 plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
-                               const OuterClaim* within, std::optional<SteadyTime> deadline) {
+                               const OuterClaim* within, std::optional<SteadyTime> deadline,
+                               const std::optional<Allotment>& allotted = {}) {
   const bool may_wait = options.awaits_driver && request.wait != Seconds{0};
   bool said = false;
   for (Millis pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
-    plan::Selection selection = select(site, request, within);
+    plan::Selection selection = select(site, request, within, allotted);
     const std::string late = may_wait ? late_ones(site, request, selection) : "";
     const SteadyTime now = site.clock.steady();
     if (late.empty() || (deadline && now >= *deadline)) return selection;
@@ -109,10 +85,11 @@ plan::Selection select_in_time(const Site& site, const model::Request& request, 
 // One acquisition from a given store: the loop of step, check and sleep.
 class Acquisition {
  public:
-  Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const AcquireOptions& options,
-              const OuterClaim* within, plan::Selection selection, std::optional<SteadyTime> deadline)
-      : site_(site), store_(store), request_(request), options_(options), within_(within),
-        choice_(site, request, in_use(within, request)), deadline_(deadline) {
+  Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const model::Request& lasting,
+              const AcquireOptions& options, const OuterClaim* within, plan::Selection selection,
+              std::optional<SteadyTime> deadline)
+      : site_(site), store_(store), request_(request), lasting_(lasting), options_(options), within_(within),
+        allotted_(allotted(site, within)), choice_(site, lasting, in_use(within, request)), deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
   }
@@ -125,7 +102,7 @@ class Acquisition {
       if (claim) {
         place_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
-        if (auto trouble = still_used(told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
+        if (auto trouble = still_used(*claim, told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
         else if (options_.caution) options_.caution(trouble);
         claim.reset();                          // give back; the place in line is kept
         passed_.clear();
@@ -209,11 +186,17 @@ class Acquisition {
       return model::Refuse{};
     }
     const auto* take = std::get_if<model::Take>(&decision);
+    if (const auto* wait = std::get_if<model::Wait>(&decision)) waited_ = *wait;
+    if (take && !waited_) waited_.emplace();     // could be met, too
+    if (waited_ && std::holds_alternative<model::Refuse>(decision)) {
+      waited_->passed_over = true;
+      waited_->look_again = for_it_to_come_back;
+      return *waited_;
+    }
     if (is_in_doubt(take)) {
-      if (const auto* before = std::get_if<model::Wait>(&place_->decision()); mine && before) {   // as long as that it waits on
-        model::Wait wait = *before;
-        wait.look_again = a_moment_ago;
-        return wait;
+      if (mine && waited_) {                   // as long as that it waits on
+        waited_->look_again = a_moment_ago;
+        return *waited_;
       }
       off_by_ = OffBy::doubt;
       return model::Refuse{};
@@ -271,16 +254,22 @@ class Acquisition {
     choice_.look_again();
   }
 
-  // A unit may become readable while we wait.
+  // A unit may become readable while we wait. What would no longer do, or not do at all now, may again.
   void select_again() {
-    plan::Selection selection = select_in_time(site_, request_, options_, within_, deadline_);
-    choice_.look_again();
     try {
-      want(reached(eligible_units(site_, request_, std::move(selection))));
-    } catch (const DriverTrouble&) {
-      // What has become sick while we wait may be well again: others pass us meanwhile.
+      plan::Selection selection = select_in_time(site_, lasting_, options_, within_, deadline_, allotted_);
+      choice_.look_again();
+      want(reached(eligible_units(site_, lasting_, std::move(selection))));
+      lacks_.clear();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
+      choice_.look_again();
+      want(choice_.eligible());
+      const std::string what = (error.object().empty() ? "" : error.object() + ": ") + in_one_line(error.what());
+      if (std::exchange(lacks_, what) != what && options_.caution) options_.caution(what + "; waiting for that to change");
     }
   }
+
 
   void rest(Millis pause) {
     if (any_ready(options_.cancel, pause)) interrupted();
@@ -322,12 +311,14 @@ class Acquisition {
 
   // After the lock: "" when the units are ours to use, else what keeps them. Who trusts claims asks once more only whether
   // they have become sick while he waited.
-  std::string still_used(bool waited) {
+  std::string still_used(const port::Claim& claim, bool waited) {
     if (request_.trust_claims && !waited) return {};
     const SteadyTime bound = site_.clock.steady() + teardown_bound;
     choice_.trust_next_look();
     for (;;) {
       look_at_units(choice_.chosen());
+      if (const std::string gone = not_listed(claim.keys()); !gone.empty())
+        return fmt::format("GPU {} was given back: the driver no longer lists it", gone);
       std::string trouble;
       std::vector<pid_t> strangers;
       for (std::size_t unit : choice_.chosen()) {
@@ -344,6 +335,13 @@ class Acquisition {
       if (left <= Millis{0} || strangers.empty()) return trouble;
       wait_for_end(strangers, options_.cancel, std::min(left, Millis{200}));
     }
+  }
+
+  // The first of them.
+  std::string not_listed(const std::vector<std::string>& keys) const {
+    for (const std::string& key : keys)
+      if (std::ranges::find(site_.observer.units(), key, &model::Unit::key) == site_.observer.units().end()) return key;
+    return "";
   }
 
   // What was in use when we decided may have been its last owner's.
@@ -372,13 +370,16 @@ class Acquisition {
 
   Site& site_;
   port::ClaimStore& store_;
-  const model::Request& request_;
+  const model::Request& request_, &lasting_;   // as it was asked; the same at every look
   const AcquireOptions& options_;
   const OuterClaim* within_;
+  const std::optional<Allotment> allotted_;   // at the first look
+  std::string lacks_;                    // what keeps the request from being met at all, as it was told
   Choice choice_;
   SteadyTime looked_ = site_.clock.steady();   // at all units
   OffBy off_by_ = OffBy::nothing;
   std::optional<SteadyTime> doubt_began_;
+  std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
@@ -386,31 +387,6 @@ class Acquisition {
   std::optional<SteadyTime> deadline_;
   std::unique_ptr<port::Place> place_;
 };
-
-// Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
-std::vector<std::size_t> numbered(const Site& site, const model::Request& request, bool inside,
-                                  std::vector<std::size_t> chosen) {
-  if (chosen.size() < 2 || (request.order.empty() && !inside)) return chosen;
-  const auto& snapshot = site.observer.snapshot();
-  const auto& units = site.observer.units();
-  std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
-  if (request.order.empty()) {
-    const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment).order;
-    for (std::size_t i = 0; i < around.size(); ++i) place[around[i]] = i;
-  }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });
-  return chosen;
-}
-
-// The whole of the outer claim, without a lock of our own: its holder holds.
-Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
-  Acquired whole;
-  whole.claim = port::Claim(port::Claim::State::reused, {.id = outer.id, .keys = outer.keys, .locks = {}});
-  whole.units = site.observer.units();
-  whole.chosen = eligible_units(site, request, std::move(selection));
-  whole.explain = fmt::format("all of claim {}, which this runs inside", outer.id);
-  return whole;
-}
 
 }  // namespace
 
@@ -430,11 +406,12 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   plan::Selection selection = select_in_time(site, asked, options, outer, deadline);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
+  const model::Request lasting = by_lasting_names(request, site);
   Acquired acquired;
-  if (!outer) acquired = Acquisition(site, site.store, request, options, nullptr, std::move(selection), deadline).finish();
-  else if (reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
-  else acquired = Acquisition(site, *outer->store, request, options, outer, std::move(selection), deadline).finish();
-  acquired.chosen = numbered(site, request, outer != nullptr, std::move(acquired.chosen));
+  if (outer && reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
+  else acquired = Acquisition(site, outer ? *outer->store : site.store, request, lasting, options, outer, std::move(selection),
+                              deadline).finish();
+  acquired.chosen = numbered(site, lasting, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;
   acquired.share_mib = outer->share_mib;
   // Not while waiting: that keeps nobody's units.
@@ -449,45 +426,6 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   return acquired;
 }
 
-Preview preview(Site& site, const model::Request& asked) {
-  site.observer.look(site.patience);
-  std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
-  const plan::Selection selection = select(site, asked, outer ? &*outer : nullptr);
-  const model::Request request = settled(asked, selection);
-  Preview seen;
-  seen.units = site.observer.units();
-  if (outer) seen.share_mib = outer->share_mib;
-  Choice choice(site, request, in_use(outer ? &*outer : nullptr, request));
-  choice.set_eligible(eligible_units(site, request, selection));
-  if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
-  if (outer && reuses(&*outer, request)) {
-    Acquired whole = reuse(site, request, *outer, selection);
-    seen.decision = model::Take{};
-    seen.chosen = numbered(site, request, true, std::move(whole.chosen));
-    seen.explain = whole.explain;
-    return seen;
-  }
-  // A rule that decides and then refuses leaves no trace in the queue.
-  port::ClaimStore& store = outer ? *outer->store : site.store;
-  port::Entry entry = entry_for(site, request, {}, choice.eligible());
-  entry.only_looks = true;
-  auto place = store.enter(std::move(entry));
-  (void)place->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
-    seen.decision = choice(queue, mine, wants, now);
-    return model::Refuse{false, "only looking"};
-  });
-  const bool waits = std::holds_alternative<model::Wait>(seen.decision);
-  if (waits && !outer) refuse_to_wait_for_oneself(site, request, choice.eligible());
-  if (std::holds_alternative<model::Take>(seen.decision)) {
-    seen.chosen = numbered(site, request, outer.has_value(), choice.chosen());
-    seen.explain = choice.explain();
-  } else if (auto free = choice.if_all_were_free()) {
-    seen.chosen = numbered(site, request, outer.has_value(), std::move(free->units));
-    seen.explain = std::move(free->explain);
-  }
-  return seen;
-}
-
 std::vector<std::string> usable_keys(const Site& site, const model::Request& request) {
   std::vector<std::string> keys;
   for (std::size_t unit : select(site, request, nullptr).units) keys.push_back(site.observer.units()[unit].key);
@@ -496,6 +434,16 @@ std::vector<std::string> usable_keys(const Site& site, const model::Request& req
 
 plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
   const model::Snapshot& snapshot = site.observer.snapshot();
+  const std::vector<model::Unit>& units = site.observer.units();     // a look since may have numbered them anew
+  std::vector<std::size_t> chosen;
+  for (const std::size_t unit : acquired.chosen) {
+    const std::string& key = acquired.units[unit].key;
+    const auto now = std::ranges::find(units, key, &model::Unit::key);
+    if (now == units.end())
+      throw DriverTrouble(Error(ErrorCode::unavailable, "the driver no longer lists it").about("GPU " + key)
+                              .hint("thole doctor"));
+    chosen.push_back(static_cast<std::size_t>(now - units.begin()));
+  }
   // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
   const auto& gpus = snapshot.machine.gpus;
   const bool certain = std::all_of(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) {
@@ -506,7 +454,7 @@ plan::Variables variables(const Site& site, const Acquired& acquired, const mode
     told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
     told.share = true;
   }
-  return plan::environment(acquired.chosen, acquired.units, snapshot, told, ids, certain, acquired.claim.id());
+  return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
 }
 
 std::string fresh_claim_id() {

@@ -23,6 +23,7 @@ Choice::Choice(const Site& site, const model::Request& request, InUse around)
 void Choice::look_again() {
   const auto& snapshot = site_.observer.snapshot();
   looked_ = site_.clock.steady();
+  number_anew();
   verdicts_.clear();
   to_anybody_.clear();
   for (const model::Unit& unit : site_.observer.units()) {
@@ -30,6 +31,24 @@ void Choice::look_again() {
     to_anybody_.push_back(to_anybody(unit, {}));
   }
   note_used();
+}
+
+// A GPU that leaves the driver's list, or comes back, shifts the numbers of those after it.
+void Choice::number_anew() {
+  std::vector<std::string> keys;
+  for (const model::Unit& unit : site_.observer.units()) keys.push_back(unit.key);
+  if (keys == keys_) return;
+  for (std::vector<std::size_t>* units : {&eligible_, &chosen_, &beside_}) {
+    std::vector<std::size_t> still_there;
+    for (const std::size_t unit : *units)
+      if (const auto now = std::ranges::find(keys, keys_[unit]); now != keys.end())
+        still_there.push_back(static_cast<std::size_t>(now - keys.begin()));
+    *units = std::move(still_there);
+  }
+  std::ranges::sort(eligible_);
+  std::ranges::sort(beside_);
+  unit_of_.clear();                              // until the next step
+  keys_ = std::move(keys);
 }
 
 plan::Verdict Choice::to_anybody(const model::Unit& unit, const std::vector<pid_t>& own) const {
@@ -178,6 +197,7 @@ std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queu
     if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
   }
   model::Request request = request_;
+  std::erase_if(request.order, [this](const std::string& name) { return !is_there(name, site_); });
   // Who may be choosing the first ones at this moment cannot be waited for without end: from the other end it is less likely
   // that both take the same. A sharer goes where sharers are; what the request says of the choice is not touched.
   if (queue.neighbours_choose && !request.share && request.pick == model::Pick::pack && request.order.empty())

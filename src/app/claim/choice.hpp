@@ -27,7 +27,7 @@ class Choice {
  public:
   Choice(const Site& site, const model::Request& request, InUse around = {});
 
-  void look_again();                            // recomputes the verdicts after observer.look()
+  void look_again();                            // after observer.look(): new verdicts, and units as they are numbered now
   void trust_next_look();                       // the chosen units are locked by us now
   void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
 
@@ -39,7 +39,7 @@ class Choice {
 
   bool ordered() const { return ordered_; }                                 // was the line to be seen?
   const std::vector<std::size_t>& eligible() const { return eligible_; }
-  const std::vector<std::size_t>& chosen() const { return chosen_; }        // units of the last Take
+  const std::vector<std::size_t>& chosen() const { return chosen_; }        // units of the last Take that are still there
   const std::string& explain() const { return explain_; }                   // why these
   const plan::Verdict& verdict(std::size_t unit) const { return verdicts_[unit]; }
 
@@ -57,6 +57,7 @@ class Choice {
                              WallTime now);
 
  private:
+  void number_anew();
   std::string my_user() const;
   void map_slots(const model::QueueView& queue);
   void fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants);
@@ -69,6 +70,7 @@ class Choice {
   const Site& site_;
   const model::Request& request_;
   const InUse around_;
+  std::vector<std::string> keys_;                        // by unit, as of the last look
   std::vector<plan::Verdict> verdicts_;                  // by unit
   std::vector<plan::Verdict> to_anybody_;                // as a request that asks for nothing sees them
   std::vector<std::size_t> eligible_;                    // units, ascending

@@ -34,12 +34,26 @@ bool would_do(const model::Request& request, const model::Snapshot& snapshot, co
 
 }  // namespace
 
-plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within) {
+std::optional<Allotment> allotted(const Site& site, const OuterClaim* within) {
+  const auto& units = site.observer.units();
+  const plan::Outer outer = plan::outer_allotment(site.observer.snapshot(), units,
+                                                  within ? plan::masks_alone(site.environment) : site.environment);
+  if (outer.named_by.empty()) return std::nullopt;
+  Allotment keys;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (outer.visible[unit]) keys.insert(units[unit].key);
+  return keys;
+}
+
+plan::Selection select(const Site& site, const model::Request& request, const OuterClaim* within,
+                       const std::optional<Allotment>& allotted) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   plan::Outer outer =
       plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
   outer.shell = site.shell;
+  if (allotted)
+    for (std::size_t i = 0; i < units.size(); ++i) outer.visible[i] = allotted->contains(units[i].key);
   if (within) {
     bool masked = false;   // the claim's own variables show all of it
     for (std::size_t i = 0; i < units.size(); ++i) {
@@ -60,6 +74,21 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
     throw NeverPossible(Error(error.code(), error.what()).about(error.object())
                             .hint(fmt::format("{}\nif the claim of this shell has ended:\n{}", error.hint(),
                                               unset_claim_in(site.shell))));
+  }
+}
+
+model::Request by_lasting_names(model::Request request, const Site& site) {
+  for (std::vector<std::string>* words : {&request.on, &request.not_on, &request.order})
+    for (std::string& word : *words)
+      word = plan::lasting_name(word, site.observer.snapshot(), site.observer.units());
+  return request;
+}
+
+bool is_there(const std::string& name, const Site& site) {
+  try {
+    return !plan::resolve(name, site.observer.snapshot(), site.observer.units()).empty();
+  } catch (const Error&) {
+    return false;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/claim/selection.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -26,7 +27,7 @@ LaneClaims::LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsi
     : site_(site), bind_(bind), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events) {}
 
 void LaneClaims::ask() {
-  model::Request request = wanted_.request;
+  model::Request request = lasting_.value_or(wanted_.request);
   if (!std::exchange(first_, false)) request.wait.reset();
   asked_ = true;
   work_.begin([this, request] {
@@ -43,7 +44,12 @@ void LaneClaims::claim(const model::Request& request) {
   options.command = command_line(wanted_.argv);
   options.enforced = true;
   options.cancel = {cancel_.fd()};
-  options.looked = [&](const model::Snapshot& seen) { check_binding(seen.machine, wanted_.bind, request); };
+  options.looked = [&](const model::Snapshot& seen) {
+    check_binding(seen.machine, wanted_.bind, request);
+    if (lasting_) return;
+    lasting_ = by_lasting_names(request, site_);
+    most_units_ = most_units(site_.observer, request);
+  };
   options.waiting = events_.waiting;
   options.caution = events_.caution;
   LaneGain gain;
@@ -51,7 +57,7 @@ void LaneClaims::claim(const model::Request& request) {
   gain.variables = variables(site_, gain.acquired, request, wanted_.ids);
   gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
-  gain.most_units = most_units(site_.observer, request);
+  gain.most_units = most_units_;
   if (events_.got) events_.got(gain.acquired);
   gain_ = std::move(gain);
 }

@@ -46,6 +46,8 @@ class LaneClaims {
   Bell cancel_;
   bool first_ = true;
   std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
+  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next
+  std::size_t most_units_ = 0;
   bool asked_ = false;
   Aside work_;
 };

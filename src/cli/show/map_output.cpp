@@ -23,6 +23,7 @@ namespace {
 using model::Json;
 
 constexpr std::size_t most_in_json = 1024 * 1024;  // of one stream of one task
+constexpr std::size_t longest_line = 1024 * 1024;
 
 std::string in_memory(const port::Written& written) {
   if (!written.file) return written.text;
@@ -85,18 +86,18 @@ std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
   return std::nullopt;
 }
 
-// Whole lines, so that tasks never share one.
+// Whole lines, so that tasks never share one, of a length that can be one.
 void MapOutput::text(const app::MapTask& task, bool errors, std::string_view bytes) {
   Rest& rest = rests_[task.place];
   std::string& kept = errors ? rest.errors : rest.output;
-  const std::size_t end = bytes.rfind('\n');
-  if (end == std::string_view::npos) {
-    kept += bytes;
-    return;
+  const std::size_t newline = bytes.rfind('\n'), whole = newline == std::string_view::npos ? 0 : newline + 1;
+  const bool is_too_long = whole == 0 && kept.size() + bytes.size() > longest_line;
+  kept += bytes.substr(0, is_too_long ? bytes.size() : whole);
+  if (whole > 0 || is_too_long) {
+    write(errors ? STDERR_FILENO : STDOUT_FILENO, kept);
+    kept.clear();
   }
-  kept += bytes.substr(0, end + 1);
-  write(errors ? STDERR_FILENO : STDOUT_FILENO, kept);
-  kept = bytes.substr(end + 1);
+  if (!is_too_long) kept += bytes.substr(whole);
 }
 
 void MapOutput::ended(const app::MapTask& task, app::MapEnd end) {

@@ -140,6 +140,12 @@ std::vector<std::size_t> resolve(const std::string& given, const model::Snapshot
   return found;
 }
 
+std::string lasting_name(const std::string& word, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
+  const auto named = by_index(std::string(trim(word)), snapshot, units);
+  if (!named) return word;
+  return named->size() == 1 ? units[named->front()].key : units[named->front()].gpu_of(snapshot.machine).key();
+}
+
 namespace {
 
 // The successive narrowing of what would do; each step that leaves too few says what it was.

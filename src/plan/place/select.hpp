@@ -42,6 +42,9 @@ std::string gpus_of_host(std::string_view gpu_file, std::string_view host);
 std::vector<std::size_t> resolve(const std::string& word, const model::Snapshot& snapshot,
                                  const std::vector<model::Unit>& units);
 
+// The same as `word` at every look, whatever GPUs are listed then: for an index the UUID (or address) of what it names now.
+std::string lasting_name(const std::string& word, const model::Snapshot& snapshot, const std::vector<model::Unit>& units);
+
 // The units a request could ever use here, by index into `units`, and how many of them it takes.
 struct Selection {
   std::vector<std::size_t> units;              // in machine order

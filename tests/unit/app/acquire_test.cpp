@@ -106,7 +106,7 @@ TEST(Acquire, WhatFellSickWhileSomebodyWhoTrustsClaimsWaitedIsGivenBackAndHeWait
   };
   std::string given_back;
   app::AcquireOptions options;
-  options.caution = [&](const std::string& text) { given_back = text; };
+  options.caution = [&](const std::string& text) { given_back += text + "\n"; };
   EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out) << "it keeps its place: it may be well again";
   EXPECT_NE(given_back.find("GPU 0 was given back: lost"), std::string::npos) << given_back;
 }
@@ -268,6 +268,74 @@ TEST(Acquire, AUnitThatBecomesReadableMeanwhileIsTakenToo) {
     return port::Wake::other_fd;
   };
   EXPECT_EQ(acquire(*fake.site, request, {}).chosen, std::vector<std::size_t>{1});
+}
+
+// A GPU that leaves the driver's list shifts the indices of those behind it: a name given as index keeps its meaning.
+TEST(Acquire, AnIndexMeansWhatItMeantWhenOneBeforeItLeavesTheListMeanwhile) {
+  for (const char* how : {"named", "masked"}) {
+    FakeSite fake(3);
+    fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[1]}, 7}};
+    auto request = want(1);
+    if (how == std::string("named")) request.on = {"1"};
+    else fake.environment["CUDA_VISIBLE_DEVICES"] = "1";
+    fake.store.on_sleep = [&] {
+      fake.backend->gpus.erase(fake.backend->gpus.begin());
+      fake.store.held.clear();
+      return port::Wake::other_fd;
+    };
+    const auto got = acquire(*fake.site, request, {});
+    EXPECT_EQ(got.claim.keys(), std::vector{fake.store.slots[1]}) << how;
+    EXPECT_EQ(got.units[got.chosen.front()].key, fake.store.slots[1]) << how;
+  }
+}
+
+TEST(Acquire, WhatLeavesTheListBetweenChoiceAndLockShiftsNothing) {
+  FakeSite fake(3);
+  fake.backend->on_read = [](test::FakeBackend& backend) {
+    if (backend.reads == 2) backend.gpus.erase(backend.gpus.begin());
+  };
+  auto request = want(2);
+  request.on = {"1", "2"};
+  const auto got = acquire(*fake.site, request, {});
+  EXPECT_EQ(got.claim.keys(), (std::vector{fake.store.slots[1], fake.store.slots[2]}));
+  EXPECT_EQ(got.chosen, (std::vector<std::size_t>{0, 1})) << "as they are numbered now";
+  EXPECT_EQ(app::variables(*fake.site, got, request, plan::Ids::automatic).set.at("CUDA_VISIBLE_DEVICES"), "0,1");
+  EXPECT_EQ(app::variables(*fake.site, got, request, plan::Ids::uuid).set.at("CUDA_VISIBLE_DEVICES"),
+            fake.store.slots[1] + "," + fake.store.slots[2]);
+}
+
+// Nobody's wait ends by it; he is told once, and has it when it is back.
+TEST(Acquire, WhoWaitsForWhatLeavesTheListKeepsHisPlace) {
+  for (const char* how : {"named", "counted", "after the lock", "all", "shared"}) {
+    const std::string kind = how;
+    FakeSite fake(2);
+    const std::vector<model::Gpu> all = fake.backend->gpus;
+    if (kind != "after the lock") fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[1]}, 7}};
+    else fake.backend->on_read = [](test::FakeBackend& backend) { if (backend.reads == 2) backend.gpus.pop_back(); };
+    auto request = want(kind == "counted" ? 2 : 1);
+    if (kind == "named" || kind == "after the lock") request.on = {"1"};
+    if (kind == "all") request.on = {"1"}, request.order = {"1"};
+    if (kind == "shared") request.on = {"1"}, request.share = true, request.memory_mib = 1024;
+    int slept = 0;
+    fake.store.on_sleep = [&] {
+      ++slept;
+      if (slept == 1 && kind == "all") fake.backend->gpus.clear();
+      else if (slept == 1 && kind == "shared") fake.backend->gpus[1].memory_mib.reset();
+      else if (slept == 1 && kind != "after the lock") fake.backend->gpus.pop_back();
+      if (slept == 2) fake.store.held.clear();
+      if (slept == 4) fake.backend->gpus = all;
+      return slept > 9 ? port::Wake::deadline : port::Wake::other_fd;
+    };
+    std::vector<std::string> cautions;
+    app::AcquireOptions options;
+    options.caution = [&](const std::string& text) { cautions.push_back(text); };
+    const auto got = acquire(*fake.site, request, options);
+    EXPECT_EQ(got.units[got.chosen.back()].key, fake.store.slots[1]) << kind;
+    EXPECT_EQ(slept, 4) << kind;
+    EXPECT_EQ(cautions.size(), kind == "after the lock" ? 2u : 1u) << kind;
+    ASSERT_FALSE(cautions.empty());
+    EXPECT_NE(cautions.back().find("waiting for that to change"), std::string::npos) << cautions.back();
+  }
 }
 
 TEST(Acquire, TheUseOfOtherSharersIsNoReasonToGiveBack) {
