@@ -38,6 +38,7 @@ class Play {
       if (!habits_.beside || dice_.roll(3) == 0) continue;
       states_.back() = {.usable = false, .memory_mib = 40960, .kept_by_use = true, .load_percent = 0, .memory_percent = 0};
       if (dice_.roll(2) == 0) states_.back().used_by = 1 + dice_.roll(2);
+      else states_.back().used_by_unseen = dice_.roll(3) == 0;
     }
     holders_.resize(slots);
   }
@@ -300,7 +301,8 @@ class Play {
   static bool would_do(const model::TicketView& ticket, const plan::SlotState& state, bool beside_use) {
     if (state.usable || (ticket.trust_claims && !state.sick)) return true;
     if (!beside_use || !state.kept_by_use) return false;
-    return ticket.beside == model::Beside::any || (ticket.beside == model::Beside::mine && state.used_by == ticket.uid);
+    const bool may_be_his = state.used_by == ticket.uid || state.used_by_unseen;
+    return ticket.beside == model::Beside::any || (ticket.beside == model::Beside::mine && may_be_his);
   }
 
   // One that has enough without them is not reckoned to take those beside use.

@@ -14,8 +14,8 @@ inline constexpr WallTime noon{Millis{1'795'262'400'000}};   // some instant; ev
 inline Seconds minutes(long n) { return Seconds{60 * n}; }
 
 // One character a slot: '.' free, 'h' held for ever, 'a' to 'e' held until noon + 10, 20 … 50 minutes, 'f' unclaimed but
-// used by a stranger, 'F' held for ever and used by a stranger, 'u' unclaimed but used by user 1000, 's' sick, ' ' no such
-// slot. GPUs have 40 GiB.
+// used by a stranger, 'F' held for ever and used by a stranger, 'u' unclaimed but used by user 1000, 'x' by one who is not
+// seen, 's' sick, ' ' no such slot. GPUs have 40 GiB.
 struct Scene {
   model::QueueView queue;
   std::vector<plan::SlotState> states;
@@ -29,9 +29,11 @@ struct Scene {
       if (c >= 'a' && c <= 'e') holder.until = noon + minutes(10 * (c - 'a' + 1));
       if (c == 'h' || c == 'F' || holder.until) slot.holders.push_back(holder);
       queue.slots.push_back(slot);
-      states.push_back({.usable = c != 'f' && c != 'F' && c != 'u' && c != 's' && c != ' ', .memory_mib = 40960,
-                        .sick = c == 's', .kept_by_use = c == 'f' || c == 'u', .load_percent = 10, .memory_percent = 10});
+      const auto is_one_of = [c](std::string_view kinds) { return kinds.find(c) != std::string_view::npos; };
+      states.push_back({.usable = !is_one_of("fFuxs "), .memory_mib = 40960, .sick = c == 's', .kept_by_use = is_one_of("fux"),
+                        .load_percent = 10, .memory_percent = 10});
       if (c == 'u') states.back().used_by = 1000;
+      states.back().used_by_unseen = c == 'x';
     }
   }
 

@@ -300,3 +300,38 @@ def test_who_waits_for_what_has_left_the_list_is_told_and_has_it_when_it_is_back
         (tmp_path / "new.json").write_text(whole)
         os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
         assert waiter.wait(60) == 0
+
+
+# With hidepid=2 others see that a process is there, and not whose it is.
+def as_others_see_it(folder, box):
+    made_of = json.loads(open(box["THOLE_MACHINE"]).read())
+    for gpu in made_of["gpus"]:
+        for process in gpu["use"]["processes"]:
+            process.update(user="", command="")
+    (folder / "others.json").write_text(json.dumps(made_of))
+    return box | {"THOLE_MACHINE": str(folder / "others.json")}
+
+
+@pytest.mark.parametrize("words", [["--beside", "mine"], ["--share", "--memory", "10G"]], ids=" ".join)
+def test_use_that_may_be_his_own_passes_nobody(box_of, tmp_path, words):
+    box = box_of(3, used=0, by=ME)
+    others = as_others_see_it(tmp_path, box)
+    hold(others, "--on", "1", "--time", "1m")
+    with waits(box, "-g", "3", *words):
+        assert comes(others, "--on", "2") == 75
+        [seen] = line(others)
+        assert seen["starts_by"] is not None, "as he was promised"
+
+
+def test_what_sharers_use_is_counted_once_where_nobody_sees_whose_it_is(box_of, tmp_path):
+    box = box_of(1, used=0, by=ME, used_mib=28000)
+    hold(box, "--share", "--memory", "30G")
+    assert comes(as_others_see_it(tmp_path, box), "--share", "--memory", "30G") == 0
+
+
+def test_nobody_waits_beside_what_is_not_seen_where_one_process_is_admitted(box_of, tmp_path):
+    box = box_of(2)
+    changed(tmp_path, box, lambda gpus: gpus[0].update(compute_mode="exclusive-process"))
+    changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(memory_used_mib=1000))
+    done = thole(box, "claim", "--no-wait", "--on", "0", "--beside", "any")
+    assert done.returncode == 75 and "its compute mode admits one process only" in done.stderr, done.stderr

@@ -1,6 +1,7 @@
 #include "app/claim/choice.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "app/claim/line_as_told.hpp"
@@ -179,14 +180,11 @@ void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint6
 
 // Memory in use on a shared unit that does not belong to its sharers, told apart by user.
 std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::SlotView& slot) const {
-  const auto& use = unit.use_of(site_.observer.snapshot().machine);
+  const model::Use& use = unit.use_of(site_.observer.snapshot().machine);
   if (!use.processes.known()) return 0;
-  std::vector<pid_t> own;
-  for (const model::GpuProcess& process : *use.processes)
-    if (std::any_of(slot.holders.begin(), slot.holders.end(),
-                    [&](const model::SlotHolder& holder) { return site_.user_name(holder.uid) == process.user; }))
-      own.push_back(process.pid);
-  return to_anybody(unit, own).unclaimed_mib;
+  std::set<std::string> holders;
+  for (const model::SlotHolder& holder : slot.holders) holders.insert(site_.user_name(holder.uid));
+  return to_anybody(unit, pids_of_holders(use, holders)).unclaimed_mib;
 }
 
 std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {

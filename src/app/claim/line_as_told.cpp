@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace thole::app {
@@ -16,6 +17,7 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machin
   state.unclaimed_mib = seen.unclaimed_mib;
   state.kept_by_use = seen.kept_by_use;
   state.used_by = seen.used_by;
+  state.used_by_unseen = seen.used_by_unseen;
   const model::Use& use = unit.use_of(machine);
   if (use.utilization_percent) state.load_percent = *use.utilization_percent;
   if (use.memory_used_mib && state.memory_mib != 0)
@@ -23,17 +25,27 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machin
   return state;
 }
 
-bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::Holding>& holdings) {
-  return process.user.empty() ||
-         std::ranges::any_of(holdings, [&](const model::Holding& holding) { return holding.user == process.user; });
+bool is_of_a_holder(const model::GpuProcess& process, const std::set<std::string>& holders) {
+  return !holders.empty() && (process.user.empty() || holders.contains(process.user));
+}
+
+std::set<std::string> users_of(const std::vector<model::Holding>& holdings) {
+  std::set<std::string> users;
+  for (const model::Holding& holding : holdings) users.insert(holding.user);
+  return users;
+}
+
+std::vector<pid_t> pids_of_holders(const model::Use& use, const std::set<std::string>& holders) {
+  std::vector<pid_t> pids;
+  if (!use.processes.known()) return pids;
+  for (const model::GpuProcess& process : *use.processes)
+    if (is_of_a_holder(process, holders)) pids.push_back(process.pid);
+  return pids;
 }
 
 plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,
                            const std::vector<model::Holding>& holdings) {
-  std::vector<pid_t> own;
-  if (const model::Use& use = unit.use_of(snapshot.machine); !holdings.empty() && use.processes.known())
-    for (const model::GpuProcess& process : *use.processes)
-      if (is_of_a_holder(process, holdings)) own.push_back(process.pid);
+  const std::vector<pid_t> own = pids_of_holders(unit.use_of(snapshot.machine), users_of(holdings));
   const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, policy, own, "");
   plan::SlotState state = slot_state(unit, snapshot.machine, seen, !holdings.empty());
   state.unclaimed_mib = seen.unclaimed_mib;

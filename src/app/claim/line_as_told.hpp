@@ -2,6 +2,7 @@
 // rule promises.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ namespace thole::app {
 plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, const plan::Verdict& seen, bool is_claimed);
 
 // A process on a claimed unit is taken for a holder's when it runs as his user, or when nobody can say whose it is.
-bool is_of_a_holder(const model::GpuProcess& process, const std::vector<model::Holding>& holdings);
+bool is_of_a_holder(const model::GpuProcess& process, const std::set<std::string>& holders);
+std::vector<pid_t> pids_of_holders(const model::Use& use, const std::set<std::string>& holders);
+std::set<std::string> users_of(const std::vector<model::Holding>& holdings);
 
 // The same for a unit with these holders, with the memory that is in use beside them.
 plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,

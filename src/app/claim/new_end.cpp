@@ -15,7 +15,7 @@ namespace thole::app {
 namespace {
 
 constexpr unsigned most_looks = 20;              // who holds something can change its end all the time
-constexpr Seconds longest_look{2}, to_type_it{15};
+constexpr Seconds longest_look{2};
 
 bool is_within(std::optional<WallTime> until, std::optional<WallTime> ends_by) {
   return !ends_by || (until && *until <= *ends_by);
@@ -194,8 +194,7 @@ Moved move_end(port::ClaimStore& store, const Site& site, const EndOfClaim& clai
   if (!whom.ends_by)
     throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, and is told by when it ends", user))
         .hint("it can be extended once nobody of them waits any more");
-  auto left = std::chrono::floor<Seconds>(*whom.ends_by - now);
-  if (left > 2 * to_type_it) left -= to_type_it;
+  const Seconds left = plan::typed_later(std::chrono::floor<Seconds>(*whom.ends_by - now));
   throw Error(ErrorCode::unavailable, fmt::format("{} has let this claim go first, since it was to end by {}", user,
                                                   format_local(*whom.ends_by, now)))
       .hint(left > Seconds{0} ? "it can be extended until then: thole extend " + format_duration(left)

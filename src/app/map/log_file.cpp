@@ -41,8 +41,11 @@ JobLogFile::JobLogFile(const std::string& path, plan::Resume resume, Put put) : 
 }
 
 void JobLogFile::write() {
-  if (!put_(file_.get(), text_))
-    throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(errno);
+  if (!put_(file_.get(), text_)) must_be_writable(errno);
+}
+
+void JobLogFile::must_be_writable(int why) const {
+  if (why != 0) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path_).because(why);
 }
 
 void JobLogFile::add(const plan::JobLogLine& line) {

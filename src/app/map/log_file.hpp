@@ -25,6 +25,8 @@ class JobLogFile {
 
   const std::vector<bool>& done() const { return done_; }
   void add(const plan::JobLogLine& line);        // throws Error(unavailable) when it cannot be written
+  void must_be_writable(int why) const;          // the same for what was put: errno, or 0
+  int fd() const { return file_.get(); }
 
  private:
   void write();

@@ -369,6 +369,7 @@ void Map::finish(std::size_t place, std::string problem) {
   MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
   const bool succeeded = end.succeeded();
   vacate(seat, place);                   // first: what is told may fail
+  if (events_.text_ends) events_.text_ends(seat.task);
   if (stop_ == Stop::now && seat.cut_short) {
     ++outcome_.cut_short;
   } else if (!succeeded && seat.task.tries < wanted_.tries) {

@@ -47,12 +47,17 @@ struct MapEnd {
   const Acquired& on;                    // its lane's
 
   bool succeeded() const { return how.exit_code == 0 && !how.time_limit && !how.released; }
-  int status() const { return how.signal ? 128 + *how.signal : how.exit_code.value_or(125); }
+  // Whoever was ended at its limit or by a release has not succeeded, also where it made a 0 of that: 1.
+  int status() const {
+    const int status = how.signal ? 128 + *how.signal : how.exit_code.value_or(125);
+    return status == 0 && !succeeded() ? 1 : status;
+  }
 };
 
 struct MapEvents {
   RunEvents claims;                      // told by another thread, but for left_behind
   std::function<void(const MapTask&, bool errors, std::string_view bytes)> text;  // as it comes, with OutputTo::pipes
+  std::function<void(const MapTask&)> text_ends;      // of each try
   std::function<void(const MapTask&, MapEnd)> ended;  // of its last try; not of what was cut short
 
   // Whether what was told has not been taken, and nothing more should come: nothing more is begun or read then, and idle GPUs

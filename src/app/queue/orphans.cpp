@@ -119,9 +119,15 @@ std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
   ended.ending.exit_code = how->exit_code;
   ended.ending.signal = how->signal;
   ended.ending.time_limit = orphan.over_time && orphan.was_told_to_end;
+  ended.ending.cancelled = !orphan.ended_by_itself && is_to_be_cancelled(orphan);   // whatever its command made of that
   ended.at = ports_.clock.wall();
   ended.peak_memory_kib = how->peak_memory_kib;
   return left;
+}
+
+bool Orphans::is_to_be_cancelled(const Orphan& orphan) const {
+  const auto task = ports_.jobs.task(orphan.task.job, orphan.task.index);
+  return task && task->cancel_asked;
 }
 
 port::Children::Child Orphans::look_at_command(const Orphan& orphan) const {
@@ -143,6 +149,7 @@ void Orphans::look_at_rest(Orphan& orphan) {
   ports_.say(fmt::format("job {}.{}: its command has ended; what it has left running is ended", orphan.task.job,
                          orphan.task.index));
   orphan.rest_is_ended = true;
+  orphan.ended_by_itself = !is_to_be_cancelled(orphan);
   orphan.step = 1;
   orphan.next_step = ports_.clock.steady() + plan::settling_moment;
 }
@@ -337,6 +344,7 @@ void Orphans::act_on(Orphan& orphan, const std::optional<model::Task>& task) {
   if (orphan.next_step) {
     if (now >= *orphan.next_step) next_step_against(orphan);
   } else if (task && task->cancel_asked) {
+    orphan.ended_by_itself = orphan.ended_by_itself || command_has_ended(orphan);
     next_step_against(orphan);
   } else if (orphan.limit && now >= *orphan.limit) {
     orphan.over_time = true;

@@ -79,6 +79,7 @@ class Orphans {
     bool unwritten = false;                      // some of that is not in its record
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
+    bool ended_by_itself = false;                // its command, before anybody asked to cancel it
     bool lingers = false;                        // what its command leaves behind
     bool rest_is_ended = false;                  // that: from now on
     std::optional<SteadyTime> in_doubt_until{};  // whether its command was taken down with everything
@@ -112,6 +113,7 @@ class Orphans {
   void next_step_against(Orphan& orphan);
   void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
+  bool is_to_be_cancelled(const Orphan& orphan) const;
   port::Children::Child look_at_command(const Orphan& orphan) const;
   bool command_has_ended(const Orphan& orphan) const;
   void look_at_rest(Orphan& orphan);

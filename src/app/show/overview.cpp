@@ -1,6 +1,8 @@
 #include "app/show/overview.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "app/claim/line_as_told.hpp"
 #include "base/error.hpp"
@@ -36,15 +38,12 @@ UnitOverview look_at(const model::Unit& unit, const OverviewSources& sources, st
   UnitOverview row;
   row.unit = unit;
   row.holdings = std::move(holdings);
-  std::vector<pid_t> own;
   const model::Use& use = unit.use_of(snapshot.machine);
+  const std::set<std::string> holders = users_of(row.holdings);
+  const std::vector<pid_t> own = pids_of_holders(use, holders);
   if (use.processes.known())
-    for (const model::GpuProcess& process : *use.processes) {
-      if (!row.holdings.empty() && is_of_a_holder(process, row.holdings))
-        own.push_back(process.pid);
-      else
-        row.strangers.push_back(process);
-    }
+    for (const model::GpuProcess& process : *use.processes)
+      if (!is_of_a_holder(process, holders)) row.strangers.push_back(process);
   const plan::Verdict verdict = plan::judge(unit, snapshot, model::Request{}, sources.policy, own, "");
   row.state = unit_state(row.holdings, verdict.standing);
   const bool claimed = row.state == State::claimed || row.state == State::shared;

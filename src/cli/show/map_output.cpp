@@ -46,6 +46,7 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
   app::MapEvents events;
   events.claims = std::move(claims);
   events.text = [this](const app::MapTask& task, bool errors, std::string_view bytes) { text(task, errors, bytes); };
+  events.text_ends = [this](const app::MapTask& task) { text_ends(task); };
   events.ended = [this](const app::MapTask& task, app::MapEnd end) { ended(task, std::move(end)); };
   events.is_held_up = [this] { return is_held_up(); };
   events.goes_on = outlet_.fd();
@@ -65,6 +66,7 @@ bool MapOutput::is_held_up() {
 
 void MapOutput::must_be_writable() const {
   if (const int why = outlet_.failed(STDOUT_FILENO)) cannot_write(why);
+  if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
 }
 
 std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
@@ -100,14 +102,18 @@ void MapOutput::text(const app::MapTask& task, bool errors, std::string_view byt
   if (!is_too_long) kept += bytes.substr(whole);
 }
 
+// The next line there is another task's, or that of another try.
+void MapOutput::text_ends(const app::MapTask& task) {
+  const auto rest = rests_.find(task.place);
+  if (rest == rests_.end()) return;
+  for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
+    if (!kept->empty()) write(fd, *kept + "\n");
+    kept->clear();
+  }
+}
+
 void MapOutput::ended(const app::MapTask& task, app::MapEnd end) {
   log(task, end);
-  if (const auto rest = rests_.find(task.place); rest != rests_.end()) {
-    for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
-      if (!kept->empty()) write(fd, *kept + "\n");
-      kept->clear();
-    }
-  }
   if (!end.succeeded()) {
     if (first_failed_.empty()) first_failed_ = fmt::format("task {}", task.number);
     if (!end.problem.empty()) context_.warn(fmt::format("task {}: {}", task.number, end.problem));
@@ -126,8 +132,9 @@ void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
   line.started = task.started;
   line.took = end.took;
   line.bytes = end.output.output.bytes;
-  line.exit_code = end.how.time_limit ? -1 : end.how.exit_code.value_or(0);
-  line.signal = end.how.signal.value_or(end.how.time_limit ? SIGTERM : 0);
+  const bool was_ended = end.how.time_limit || end.how.released;   // as GNU parallel tells a --timeout
+  line.exit_code = was_ended ? -1 : end.how.exit_code.value_or(0);
+  line.signal = end.how.signal.value_or(was_ended ? SIGTERM : 0);
   const std::string command = command_line(end.words);
   line.command = command;
   log_->add(line);

@@ -30,6 +30,7 @@ class MapOutput {
   struct Rest { std::string output, errors; };
 
   void text(const app::MapTask& task, bool errors, std::string_view bytes);
+  void text_ends(const app::MapTask& task);
   void ended(const app::MapTask& task, app::MapEnd end);
   void log(const app::MapTask& task, const app::MapEnd& end);
   void in_order(std::uint64_t order, port::TaskOutput output);

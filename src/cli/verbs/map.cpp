@@ -248,7 +248,8 @@ int map(Context& context) {
     if (const auto number = output.wait_until_read(outcome)) end_by(context, *number);
     return status;
   } catch (const Error& error) {
-    if (error.sys_errno() != EPIPE) throw;
+    const bool is_log = !error.object().empty() && error.object() == options.wishes.joblog;
+    if (error.sys_errno() != EPIPE || is_log) throw;
     end_by(context, SIGPIPE);            // as any program whose reader has gone
     throw;                               // not reached
   }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -229,26 +228,8 @@ std::optional<ProcessState> process_state(pid_t pid) {
 
 namespace {
 
-// PIDFD_GET_INFO of Linux 6.13; the libc's headers lack it.
-struct PidfdInfo {
-  std::uint64_t mask, cgroup;
-  std::uint32_t pid, tgid, parent, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
-  std::int32_t exit_code;
-};
-constexpr unsigned long pidfd_get_info = _IOWR(0xff, 11, PidfdInfo);
-constexpr std::uint64_t has_credentials = 2;
-
 // A program that anybody may run as root is the doing of who runs it.
 uid_t doer(UserIds ids) { return ids.effective == 0 ? ids.real : ids.effective; }
-
-// Of a process that /proc does not show.
-std::optional<uid_t> uid_by_pidfd(pid_t pid) {
-  Fd process = open_pidfd(pid);
-  PidfdInfo info{};
-  info.mask = has_credentials;
-  if (!process || ::ioctl(process.get(), pidfd_get_info, &info) != 0 || (info.mask & has_credentials) == 0) return std::nullopt;
-  return doer({info.ruid, info.euid});
-}
 
 uid_t doer_of(pid_t pid, const ProcessState& process) {
   const auto ids = process.uid == 0 ? user_ids_of(pid) : std::nullopt;
@@ -267,7 +248,7 @@ Taker taker_among(const std::vector<pid_t>& lockers) {
   } else if (::kill(pid, 0) != 0 && errno == ESRCH) {
     return taker;
   } else {
-    taker.uid = uid_by_pidfd(pid);
+    if (const auto ids = user_ids_by_pidfd(pid)) taker.uid = doer(*ids);
   }
   taker.pid = pid;
   return taker;

@@ -36,7 +36,7 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 
 [[noreturn]] void silent(const std::string& directory) {
   throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
-      .hint("it may be stopped: kill -CONT its pid, which `thole status` shows");
+      .hint("it may wait for what it has told to end, or be stopped: kill -CONT its pid, which `thole status` shows");
 }
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "host/process/memory_file.hpp"
+#include "host/process/tree.hpp"
 #include "host/user_name.hpp"
 
 namespace thole::host {
@@ -35,12 +36,20 @@ class Namer {
   Named look_up(pid_t pid) {
     std::string directory = tree_.at("/proc/" + std::to_string(pid));
     struct stat s;
-    if (pid <= 0 || ::stat(directory.c_str(), &s) != 0) return {};
-    auto [user, is_new] = users_.try_emplace(s.st_uid);
-    if (is_new) user->second = user_name(s.st_uid);
+    if (pid <= 0) return {};
+    if (::stat(directory.c_str(), &s) != 0) {
+      const auto ids = tree_.live() ? user_ids_by_pidfd(pid) : std::nullopt;
+      return ids ? Named{name_of(ids->effective), "", ids->effective} : Named{};
+    }
     std::string command = command_line(directory, longest_command).text;
     if (command.empty()) command = tree_.text("/proc/" + std::to_string(pid) + "/comm").value_or("");
-    return {user->second, command, s.st_uid};
+    return {name_of(s.st_uid), command, s.st_uid};
+  }
+
+  const std::string& name_of(uid_t uid) {
+    auto [user, is_new] = users_.try_emplace(uid);
+    if (is_new) user->second = user_name(uid);
+    return user->second;
   }
 
   const Tree& tree_;

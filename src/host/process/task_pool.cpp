@@ -223,10 +223,17 @@ port::Written EpollPool::take(Stream& stream, bool used_again) const {
   return written;
 }
 
+// What a task has left in a session of its own is our child by now, and has the files.
+bool EpollPool::may_others_write() const {
+  const auto is_there = [](const auto& place) { return place && place->pid > 0; };
+  const auto commands = static_cast<std::size_t>(std::ranges::count_if(places_, is_there));
+  return number_of_own_children().value_or(commands + 1) > commands;
+}
+
 port::TaskOutput EpollPool::take_output(std::size_t number) {
   Place& place = *places_[number];
   if (to_ != port::OutputTo::files) return {};
-  const bool used_again = !place.left_group && !place.given_up;
+  const bool used_again = !place.left_group && !place.given_up && !may_others_write();
   return {take(place.output, used_again), take(place.errors, used_again)};
 }
 

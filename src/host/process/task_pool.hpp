@@ -97,6 +97,7 @@ class EpollPool : public port::TaskPool {
   bool reap_orphans();
   static bool has_living_children();
   bool has_other_children();
+  bool may_others_write() const;
   struct Stray {
     ProcessStat process;
     std::string claim;                           // that it shows, or its parent does; empty: none

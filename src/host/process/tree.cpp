@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <string_view>
@@ -171,6 +173,21 @@ std::optional<UserIds> user_ids_of(pid_t pid) {
   return std::nullopt;
 }
 
+std::optional<UserIds> user_ids_by_pidfd(pid_t pid) {
+  struct PidfdInfo {                             // PIDFD_GET_INFO; the libc's headers lack it
+    std::uint64_t mask, cgroup;
+    std::uint32_t pid, tgid, parent, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+    std::int32_t exit_code;
+  };
+  constexpr unsigned long get_info = _IOWR(0xff, 11, PidfdInfo);
+  constexpr std::uint64_t has_credentials = 2;
+  const Fd process = open_pidfd(pid);
+  PidfdInfo info{};
+  info.mask = has_credentials;
+  if (!process || ::ioctl(process.get(), get_info, &info) != 0 || (info.mask & has_credentials) == 0) return std::nullopt;
+  return UserIds{info.ruid, info.euid};
+}
+
 std::string boot_id() {
   return std::string(trim(read_file(boot_id_file, 64).value_or("")));
 }
@@ -310,6 +327,12 @@ std::optional<std::vector<pid_t>> listed_children() {
     }
   }
   return any_list ? std::optional(std::move(children)) : std::nullopt;
+}
+
+std::optional<std::size_t> number_of_own_children() {
+  const auto text = read_file("/proc/thread-self/children", 1u << 20);
+  if (!text) return std::nullopt;
+  return static_cast<std::size_t>(std::ranges::count(*text, ' '));   // one behind each
 }
 
 std::vector<pid_t> threads_of(pid_t pid) { return numbers_in("/proc/" + std::to_string(pid) + "/task"); }

@@ -76,6 +76,7 @@ struct UserIds {
   uid_t real = 0, effective = 0;
 };
 std::optional<UserIds> user_ids_of(pid_t pid);
+std::optional<UserIds> user_ids_by_pidfd(pid_t pid);   // also where /proc does not show it; since Linux 6.13
 
 // The kernel's name for the time since it started, or a container's (model/boot.hpp); empty where it tells none.
 std::string boot_id();
@@ -84,6 +85,9 @@ model::BootId known_boot();                      // throws Error(unavailable): w
 // The direct children of this process, zombies and those that /proc hides too; nothing where the kernel does not list them
 // (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<pid_t>> listed_children();
+
+// How many this thread has, and has been left by others that have ended where it is the first one of a subreaper; as above.
+std::optional<std::size_t> number_of_own_children();
 
 // The threads of a process; empty when there is no such process.
 std::vector<pid_t> threads_of(pid_t pid);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -128,12 +129,15 @@ bool tolerated(const GpuProcess& process, const model::Request& request, const s
   return false;
 }
 
-// The user of all of them.
-std::optional<std::uint32_t> user_of(const Seen& seen) {
-  if (seen.strangers.empty()) return std::nullopt;
-  const std::optional<std::uint32_t> first = seen.strangers.front()->uid;
-  const bool one = std::ranges::all_of(seen.strangers, [&](const GpuProcess* process) { return process->uid == first; });
-  return one ? first : std::nullopt;
+// A process whose user is not seen from here may be the same one's.
+void put_user(Verdict& verdict, const Seen& seen, bool pids_foreign) {
+  std::set<std::uint32_t> users;
+  for (const GpuProcess* process : seen.strangers) {
+    if (process->uid && !pids_foreign) users.insert(*process->uid);
+    else if (!process->user.empty() && !pids_foreign) return;    // known by a name alone: nobody's of this machine
+  }
+  if (users.size() == 1) verdict.used_by = *users.begin();
+  verdict.used_by_unseen = users.empty() && !seen.strangers.empty();
 }
 
 // The thresholds of --beside, asked only where there is somebody beside.
@@ -177,11 +181,9 @@ std::optional<Blame> foreign_use(const model::Gpu& gpu, const model::Use& use, s
   if (hidden > policy.ignore_memory_mib && request.beside != Beside::any)
     return Blame{Standing::foreign,
                  format_mib(hidden) + " of its memory are in use by a process that cannot be seen (--beside any takes it)"};
-  if (!seen.strangers.empty() && admits_one_process(gpu))
-    return Blame{Standing::foreign, "in use, and its compute mode admits one process only"};
-  if (!seen.strangers.empty() || hidden > policy.ignore_memory_mib)
-    if (auto blame = too_busy(use, total, request)) return blame;
-  return std::nullopt;
+  if (seen.strangers.empty() && hidden <= policy.ignore_memory_mib) return std::nullopt;
+  if (admits_one_process(gpu)) return Blame{Standing::foreign, "in use, and its compute mode admits one process only"};
+  return too_busy(use, total, request);
 }
 
 std::optional<Blame> too_little_memory(const model::Gpu& gpu, const model::Use& use, std::optional<std::uint64_t> total,
@@ -244,8 +246,7 @@ Verdict judge(const model::Unit& unit, const model::Snapshot& snapshot, const mo
   const bool pids_foreign = observation && observation->pids_foreign;
   blame = foreign_use(gpu, use, total, seen, request, policy, pids_foreign, my_user);
   verdict.kept_by_use = blame.has_value();
-  const bool all_seen = !pids_foreign && unexplained(gpu, use, seen, pids_foreign) <= policy.ignore_memory_mib;
-  if (blame && all_seen) verdict.used_by = user_of(seen);
+  if (blame && unexplained(gpu, use, seen, pids_foreign) <= policy.ignore_memory_mib) put_user(verdict, seen, pids_foreign);
   if (blame && !pids_foreign)
     for (const GpuProcess* process : seen.strangers)
       if (process->pid > 0 && !tolerated(*process, request, my_user)) verdict.wait_for.push_back(process->pid);

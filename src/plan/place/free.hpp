@@ -26,7 +26,8 @@ struct Verdict {
   std::vector<pid_t> wait_for;                 // foreign processes whose end could free it
   std::uint64_t unclaimed_mib = 0;             // memory in use that no claim accounts for
   bool kept_by_use = false;                    // by nothing but use without a claim: who tolerates that could have it
-  std::optional<std::uint32_t> used_by;        // whose use that is, where it is one user's
+  std::optional<std::uint32_t> used_by;        // whose use that is, where all that is seen is one user's
+  bool used_by_unseen = false;                 // where no user is seen (hidepid, a container): anybody's
   bool last_resort = false;                    // graphics processes, a display, health unknown: comes last in order
 };
 

@@ -98,7 +98,7 @@ std::vector<std::string> explain_wait(const model::Wait& wait, const model::Requ
   if (wait.promise) lines.push_back("starts by " + format_local(*wait.promise, scene.now) + " at the latest");
   else lines.push_back("no start can be promised");
   if (wait.would_fit) {
-    const std::string most = format_duration(*wait.would_fit);
+    const std::string most = format_duration(typed_later(*wait.would_fit));
     lines.push_back(*wait.would_fit >= longest_time ? "with any --time it would start now"
                                                     : "with --time " + most + " or less it would start now");
   }

@@ -116,7 +116,8 @@ SlotSet Line::that_would_do(const Wants& wants, bool beside_use) const {
 
 bool Line::takes_beside_use(const Wants& wants, unsigned s) const {
   const SlotState seen = state(s);
-  if (wants.beside == model::Beside::none || (wants.beside == model::Beside::mine && seen.used_by != wants.uid)) return false;
+  const bool may_be_mine = seen.used_by == wants.uid || seen.used_by_unseen;   // then his own look tells him
+  if (wants.beside == model::Beside::none || (wants.beside == model::Beside::mine && !may_be_mine)) return false;
   if (seen.one_process) return false;
   const auto at_most = [](std::optional<double> percent, unsigned most) {
     return most >= 1000 || (percent && *percent * 10 <= most);

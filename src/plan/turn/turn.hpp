@@ -43,9 +43,16 @@ struct SlotState {
   bool one_process = false;                    // nor for sharers
   bool kept_by_use = false;                    // not usable by foreign use alone (--beside) ...
   std::optional<std::uint32_t> used_by = {};   // ... of this user, where it is one's ...
+  bool used_by_unseen = false;                 // ... or of one who is not seen from here ...
   std::optional<double> load_percent = {}, memory_percent = {};   // ... and so much; absent = more than anybody takes
   std::optional<bool> usable_to_me = {};       // to the one it is decided for, unless claimed; absent = as for others
 };
+
+// What of a time will do when somebody has read it, and typed it.
+constexpr Seconds typed_later(Seconds longest) {
+  constexpr Seconds to_type_it{15};
+  return longest > 2 * to_type_it ? longest - to_type_it : longest;
+}
 
 using model::Wants;
 

@@ -356,6 +356,26 @@ TEST(Acquire, TheUseOfOtherSharersIsNoReasonToGiveBack) {
   EXPECT_TRUE(cautions.empty());
 }
 
+// With hidepid the processes of others have no user.
+TEST(Acquire, WhatSharersUseIsCountedOnceWhereNobodySeesWhoseItIs) {
+  FakeSite fake(1);
+  fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7, 12000}};
+  model::GpuProcess theirs = stranger(1);
+  theirs.user.clear();
+  theirs.memory_mib = 25000;
+  fake.backend->gpus[0].use.processes = std::vector{theirs};
+  fake.backend->gpus[0].use.memory_used_mib = 25000;
+  fake.store.me = 7;
+  auto request = want(1);
+  request.share = true;
+  request.memory_mib = 8192;
+  request.wait = Seconds{0};
+  EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys().size(), 1u);
+  theirs.user = "anna";
+  fake.backend->gpus[0].use.processes = std::vector{theirs};
+  EXPECT_EQ(failure_of(fake, request), ErrorCode::busy) << "a stranger's is there beside";
+}
+
 TEST(Acquire, TheHeadLooksByTheClockForUseThatOnlyTheDriverSees) {
   FakeSite fake(1);
   fake.backend->gpus[0].use.memory_used_mib = 11000;   // of nobody who could be watched

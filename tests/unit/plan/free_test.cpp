@@ -54,16 +54,27 @@ TEST(Free, UseThatAloneKeepsItIsTold) {
   };
   const auto told = [](World& w) {
     const plan::Verdict verdict = w.judge();
-    return (verdict.kept_by_use ? "by use" : "not by use") + (verdict.used_by ? std::to_string(*verdict.used_by) : "");
+    return (verdict.kept_by_use ? "by use" : "not by use") + (verdict.used_by ? std::to_string(*verdict.used_by) : "") +
+           (verdict.used_by_unseen ? " of one unseen" : "");
   };
-  World idle, one, two, unnamed, hidden, hung;
+  World idle, one, two, elsewhere, unseen, both, hidden, hung;
   EXPECT_EQ(told(idle), "not by use");
   used(7, one);
   EXPECT_EQ(told(one), "by use7");
   used(7, two), used(8, two);
   EXPECT_EQ(told(two), "by use");
-  used({}, unnamed);
-  EXPECT_EQ(told(unnamed), "by use");
+  used({}, elsewhere);
+  EXPECT_EQ(told(elsewhere), "by use") << "a name that nobody has here";
+  used({}, unseen);
+  const auto without_name = [](World& w) {
+    std::vector<model::GpuProcess> all = *w.use().processes;
+    all.front().user.clear();
+    w.use().processes = all;
+  };
+  without_name(unseen);
+  EXPECT_EQ(told(unseen), "by use of one unseen");
+  used({}, both), without_name(both), used(7, both);
+  EXPECT_EQ(told(both), "by use7") << "may be all his";
   used(7, hidden);
   hidden.use().memory_used_mib = std::uint64_t{5000};   // somebody else's too
   EXPECT_EQ(told(hidden), "by use");
@@ -177,6 +188,13 @@ TEST(Free, SickIsSaid) {
        },
        "sick: its compute mode admits one process only (nvidia-smi -c DEFAULT allows sharing)"},
       {"which is fine alone", [](World& w) { w.gpu().compute_mode = std::string("exclusive-process"); }, "free"},
+      {"nor beside what is not seen",
+       [](World& w) {
+         w.gpu().compute_mode = std::string("exclusive-process");
+         w.request.beside = model::Beside::any;
+         w.use().memory_used_mib = std::uint64_t{1000};
+       },
+       "foreign: in use, and its compute mode admits one process only"},
   });
 }
 
@@ -280,7 +298,7 @@ TEST(Free, BesideToleratesWithinLimits) {
        "unknown: in use, and its load cannot be read"},
       {"with nobody beside, limits do not matter",
        [](World& w) {
-         w.request.beside = Beside::any;
+         w.request.beside = model::Beside::any;
          w.use().utilization_percent = 99.0;
        },
        "free"},

@@ -75,6 +75,7 @@ TEST(Turn, OthersAreJudgedByWhatTheyAskFor) {
       {"but for too much load",
        scene("f.h").loaded(0, 51).ticket("012", 3).beside(Beside::any).ticket("1", 1), 2, "take 1, nudge 1"},
       {"where it is his own", scene("u.h").ticket("012", 3).beside(Beside::mine).ticket("1", 1), 2, "wait behind 1, place 2"},
+      {"where it may be", scene("x.h").ticket("012", 3).beside(Beside::mine).ticket("1", 1), 2, "wait behind 1, place 2"},
       {"where it is not", scene("f.h").ticket("012", 3).beside(Beside::mine).ticket("1", 1), 2, "take 1, nudge 1"},
       {"with enough beside, what is promised does not count on it",
        scene("f.ah").ticket("0123", 2).beside(Beside::any).ticket("1", 1, minutes(10)), 2, "take 1, nudge 1"},

@@ -64,7 +64,7 @@ TEST_F(Why, OneBehindHearsBehindWhomAndWhatTimeWouldDo) {
   wait.would_fit = minutes(40);
   EXPECT_EQ(explained(wait),
             "2nd in line, behind bert (2 GPUs, since 11:55); GPU 0: anna since 11:02, until 12:40 (python train.py); "
-            "GPUs 1,2: free, but not your turn; no start can be promised; with --time 40m or less it would start now");
+            "GPUs 1,2: free, but not your turn; no start can be promised; with --time 39m45s or less it would start now");
   wait.would_fit = Seconds{366LL * 86400};
   EXPECT_NE(explained(wait).find("with any --time it would start now"), std::string::npos);
   wait.would_fit.reset();

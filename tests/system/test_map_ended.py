@@ -1,0 +1,73 @@
+"""Tasks of `map` that are ended, or leave something: what their status is, and whose output is whose."""
+import json
+import os
+
+import pytest
+
+from run_tools import eventually
+from test_map import box  # noqa: F401 (a fixture)
+
+# A program that saves its work at INT, and ends well.
+SAVES = ["sh", "-c", "trap 'exit 0' INT; echo > begun; while :; do sleep 0.02; done"]
+
+
+def log_of(box):
+    return [line.split("\t") for line in (box.folder / "log").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("how", ["time limit", "release"])
+@pytest.mark.parametrize("halt", ["now,fail=1", "soon,fail=1", "now,done=1", "never"])
+def test_who_was_ended_has_failed_whatever_it_makes_of_that(box, halt, how):
+    limit = ["--time", "1s"] if how == "time limit" else []
+    items = "ab" if halt != "never" else "a"
+    with box.start("-j", "1", "--halt", halt, *limit, "--joblog", "log", *SAVES, ":::", *items) as started:
+        if how == "release":
+            eventually((box.folder / "begun").exists, "it runs")
+            assert box.run("release", "0").returncode == 0
+        assert started.wait() == 1
+    assert [line[6:8] for line in log_of(box)] == [["-1", "15"]]
+
+
+def test_who_was_released_runs_again_with_resume_failed(box):
+    with box.start("-q", "--joblog", "log", *SAVES, ":::", "a") as started:
+        eventually((box.folder / "begun").exists, "it runs")
+        assert box.run("release", "0").returncode == 0
+        assert started.wait() == 1
+    assert box.out("-q", "--resume-failed", "--joblog", "log", "echo", ":::", "again") == "again\n"
+
+
+@pytest.mark.parametrize("words", [[], ["-k"], ["-g", "0"], ["--json"]], ids=" ".join)
+def test_what_a_task_has_left_writes_into_no_others_output(box, words):
+    """It has the descriptors of its own task."""
+    os.mkfifo(box.folder / "gate")
+    goes_on = "echo > left; cat gate > /dev/null; echo of the first; echo > said"
+    left = f"setsid sh -c '{goes_on}' & until [ -e left ]; do sleep 0.02; done"
+    second = "[ {} = 2 ] && echo > gate; until [ -e said ]; do sleep 0.02; done"
+    task = f"if [ {{}} = 1 ]; then {left}; else {second}; fi; echo {{}}"
+    out = box.out("-q", "-j", "1", *words, "--joblog", "log", "sh", "-c", task, ":::", "1", "2", "3")
+    if words == ["--json"]:
+        lines = [json.loads(line) for line in out.splitlines()]
+        out = "".join(line["stdout"] for line in lines if "stdout" in line)
+    assert sorted(out.splitlines()) == ["1", "2", "3"]
+    assert [line[5] for line in log_of(box)] == ["2", "2", "2"]
+
+
+@pytest.mark.parametrize("ends", ["exit 1", "kill -9 $$"])
+def test_the_rest_of_a_line_is_shown_before_the_next_try(box, ends):
+    task = f"[ -e tried ] && exec echo second; echo > tried; printf first; printf error >&2; {ends}"
+    done = box.map("-q", "-j", "1", "--line-buffer", "--retries", "2", "sh", "-c", task, ":::", "a")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "first\nsecond\n", "error\n")
+
+
+def test_a_log_whose_reader_has_gone_is_told(box):
+    reading, writing = os.pipe()
+    log, task = f"/proc/self/fd/{writing}", "echo > begun; cat gate"
+    with box.start("-q", "--joblog", log, "sh", "-c", task, ":::", "a", pass_fds=(writing,)) as started:
+        os.mkfifo(box.folder / "gate")
+        os.close(writing)
+        eventually((box.folder / "begun").exists, "it runs")
+        os.close(reading)
+        (box.folder / "gate").write_text("")
+        assert started.wait() == 69
+        assert b"cannot write the log of tasks" in started.process.stderr.read()
+    assert box.held() == 0
