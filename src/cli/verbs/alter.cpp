@@ -124,7 +124,8 @@ int cancel(Context& context) {
 }
 int retry(Context& context) {
   return alter(context,
-               {port::Verb::retry, "queued again", "nothing to run again: what has not succeeded, or a task that has ended, by its number"});
+               {port::Verb::retry, "queued again",
+                "nothing to run again: what has not succeeded, or a task that has ended, by its number"});
 }
 int hold(Context& context) { return alter(context, {port::Verb::hold, "held", "nothing queued to hold"}); }
 int resume(Context& context) { return alter(context, {port::Verb::resume, "queued again", "nothing is held"}); }
