@@ -117,7 +117,7 @@ void turns(const std::string& folder, std::uint64_t tasks) {
   wish.job = id;
   wish.lane = 1;
   wish.gpus = {"GPU-9f3c1f5e-0000-4000-8000-000000000001"};
-  wish.places[0].log = "1/1.log";
+  wish.bays[0].log = "1/1.log";
   std::vector<port::TaskEnd> ends;
 
   // Beside it: a row a commit, the least that SQLite can do.
@@ -130,7 +130,7 @@ void turns(const std::string& folder, std::uint64_t tasks) {
     const std::uint64_t until = std::min(tasks, done + block);
     turning += timed([&] {
       for (; done < until; ++done) {
-        wish.places[0].log_offset = done * 100;
+        wish.bays[0].log_offset = done * 100;
         const auto turn = store.turn(ends, wish, now());
         port::TaskEnd end;
         end.job = id;

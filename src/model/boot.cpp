@@ -19,7 +19,7 @@ constexpr Millis clocks_differ_at_most{1'000};   // by ticks
 bool started_later_than_now(const LaneRecord& record) {
   const std::optional<Millis> now = known_since_boot();
   if (!now) return false;
-  for (std::size_t place = 0; place < lane_places; ++place)
+  for (std::size_t place = 0; place < lane_bays; ++place)
     if (of_ticks(command_of(record, place).start_ticks) > *now + clocks_differ_at_most) return true;
   return false;
 }
@@ -67,7 +67,7 @@ BootId boot_of_untold(std::string_view reason) {
 }
 
 NotedCommand noted_command(const LaneRecord& record, std::size_t place, Boot boot) {
-  NotedCommand noted{record.places[place].pid, command_of(record, place)};
+  NotedCommand noted{record.bays[place].pid, command_of(record, place)};
   if (boot == Boot::this_one) return noted;
   noted.identity.number = 0;
   return boot == Boot::untold && noted.identity.start_ticks != 0 ? noted : NotedCommand{};

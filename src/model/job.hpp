@@ -156,7 +156,7 @@ struct Task {
   unsigned runs = 0;                             // how often it was started; tries: since somebody queued it
   unsigned tries = 0;
   std::uint64_t lane = 0;                        // whose claim it runs in, as the runner numbers them
-  unsigned place = 0;                            // of the lane's places at once
+  unsigned bay = 0;                              // of the lane's bays at once
   std::optional<WallTime> started, ended;        // of the last run
   std::optional<WallTime> ready;                 // queued again: not before
   std::optional<int> exit_code, signal;

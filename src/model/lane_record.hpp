@@ -50,8 +50,8 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-// One task at a time; a lane with --per-gpu has several places.
-struct LanePlace {
+// One task at a time; a lane with --per-gpu has several bays.
+struct LaneBay {
   std::atomic<TaskPhase> phase;
   std::uint32_t runs;                        // which start of it, from 1
   std::uint64_t job, task;
@@ -87,7 +87,7 @@ inline std::chrono::milliseconds has_run(std::int32_t limit_clock, std::chrono::
 inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8,
                                how_taken_down = 16;   // with its lane
 
-inline constexpr unsigned lane_places = 64;
+inline constexpr unsigned lane_bays = 64;
 
 // No lane's numbers. What may have begun under another boot, as far as the queue's file says, and when that is not sure either.
 inline constexpr std::uint64_t lane_of_another_boot = 0xffffffff, lane_of_untold = 0xfffffffe;
@@ -114,13 +114,13 @@ struct LaneRecord {
   std::atomic<std::uint32_t> yield;          // 1: give way: leave the line, or end after the present tasks (by the runner)
   std::uint32_t store;                       // which file of the queue its jobs are in (JobWork::origin); 0: not known
   std::atomic<std::uint64_t> job;            // whose tasks it runs
-  std::array<LanePlace, lane_places> places;
+  std::array<LaneBay, lane_bays> bays;
   // Behind all that earlier builds know: their records end here, or after the next, and are made longer with 0.
-  std::array<ProcessIdentity, lane_places> commands;   // of these places
-  std::array<EndingOfOrphan, lane_places> endings;     // by the lane, and then the runner
+  std::array<ProcessIdentity, lane_bays> commands;     // of these bays
+  std::array<EndingOfOrphan, lane_bays> endings;       // by the lane, and then the runner
   std::uint64_t pid_namespace;               // of the lane, by the kernel's number of it; 0: not known
   // Whose these are: a lane of an earlier build leaves what one before it has noted there.
-  std::array<std::uint32_t, lane_places> command_seals;   // command_seal()
+  std::array<std::uint32_t, lane_bays> command_seals;     // command_seal()
   std::uint32_t namespace_seal;              // namespace_seal()
   std::array<std::uint32_t, 2> of_earlier_builds;   // 0 tells these nothing
   FileIdentity file;                         // this one: in a copy of the queue's directory it is another
@@ -143,41 +143,41 @@ inline std::uint32_t sealed(std::uint32_t hash, std::uint64_t value) {
 
 // Of whom this is the end, and which. Nobody syncs the record: after a loss of power its sectors may be of
 // different moments, and only an end with its seal is one that was written.
-inline std::uint32_t end_seal(const LanePlace& place) {
+inline std::uint32_t end_seal(const LaneBay& bay) {
   std::uint32_t hash = seal_of_nothing;
-  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, std::uint64_t{place.flags},
-                                    static_cast<std::uint64_t>(place.ended_ms)})
+  for (const std::uint64_t value : {bay.job, bay.task, std::uint64_t{bay.runs}, std::uint64_t{bay.flags},
+                                    static_cast<std::uint64_t>(bay.ended_ms)})
     hash = sealed(hash, value);
-  return sealed(sealed(hash, static_cast<std::uint32_t>(place.exit_code)), static_cast<std::uint32_t>(place.signal));
+  return sealed(sealed(hash, static_cast<std::uint32_t>(bay.exit_code)), static_cast<std::uint32_t>(bay.signal));
 }
 
 // Which run this is, of all the queues that a directory has had. `mark`: with which THOLE_TASK of it begins.
-inline std::uint32_t run_seal(const LanePlace& place, std::string_view mark) {
-  std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(place.started_ms));
+inline std::uint32_t run_seal(const LaneBay& bay, std::string_view mark) {
+  std::uint32_t hash = sealed(seal_of_nothing, static_cast<std::uint64_t>(bay.started_ms));
   for (const char character : mark) hash = sealed(hash, static_cast<unsigned char>(character));
   return hash;
 }
 
-// That the task in this place has been told so many steps of its end at that time; `steps` is written apart, and last.
-inline void put_ending(EndingOfOrphan& ending, const LanePlace& place, std::string_view mark, std::chrono::milliseconds told,
+// That the task in this bay has been told so many steps of its end at that time; `steps` is written apart, and last.
+inline void put_ending(EndingOfOrphan& ending, const LaneBay& bay, std::string_view mark, std::chrono::milliseconds told,
                        std::uint32_t flags) {
-  ending.job = place.job;
-  ending.task = place.task;
-  ending.runs = place.runs;
-  ending.run = run_seal(place, mark);
+  ending.job = bay.job;
+  ending.task = bay.task;
+  ending.runs = bay.runs;
+  ending.run = run_seal(bay, mark);
   ending.told_ms = told.count();
   ending.flags = flags;
 }
 
 // Which command has this identity.
 inline std::uint32_t command_seal(const LaneRecord& record, std::size_t number) {
-  const LanePlace& place = record.places[number];
+  const LaneBay& bay = record.bays[number];
   const ProcessIdentity& command = record.commands[number];
   std::uint32_t hash = seal_of_nothing;
-  for (const std::uint64_t value : {place.job, place.task, std::uint64_t{place.runs}, command.start_ticks, command.number,
-                                    static_cast<std::uint64_t>(place.started_ms)})
+  for (const std::uint64_t value : {bay.job, bay.task, std::uint64_t{bay.runs}, command.start_ticks, command.number,
+                                    static_cast<std::uint64_t>(bay.started_ms)})
     hash = sealed(hash, value);
-  return sealed(sealed(hash, static_cast<std::uint32_t>(place.pid)), static_cast<std::uint32_t>(record.pid));
+  return sealed(sealed(hash, static_cast<std::uint32_t>(bay.pid)), static_cast<std::uint32_t>(record.pid));
 }
 inline ProcessIdentity command_of(const LaneRecord& record, std::size_t number) {
   return record.command_seals[number] == command_seal(record, number) ? record.commands[number] : ProcessIdentity{};
@@ -223,6 +223,6 @@ inline bool is_passed_over(const LaneRecord& record) {
 
 inline constexpr std::uint64_t lane_magic = 0x32656e616c686f74u;   // "tholane2"
 
-static_assert(std::atomic<TaskPhase>::is_always_lock_free && sizeof(LanePlace) % 8 == 0);
+static_assert(std::atomic<TaskPhase>::is_always_lock_free && sizeof(LaneBay) % 8 == 0);
 
 }  // namespace thole::model

@@ -31,20 +31,20 @@ struct TaskEnd {
   std::optional<std::uint64_t> peak_memory_mib, peak_gpu_memory_mib;
 };
 struct TakeWish {
-  struct Place {
-    unsigned number = 0;                           // of the lane, whose free place this is
+  struct Bay {
+    unsigned number = 0;                           // of the lane, whose free bay this is
     std::string log;  // the log its next task writes to: a name within the queue's directory of logs
     std::uint64_t log_offset = 0;                  // where its text will begin
   };
   model::JobId job = 0;
   std::uint64_t lane = 0;
-  std::vector<Place> places = std::vector<Place>(1);   // a task is wished for each
+  std::vector<Bay> bays = std::vector<Bay>(1);         // a task is wished for each
   std::vector<std::string> gpus;                   // keys of the lane's units, for the record
 };
 struct TakenTask {
   model::JobId job = 0;
   model::TaskIndex index = 0;
-  unsigned place = 0;                              // which of the wished ones it has
+  unsigned bay = 0;                                // which of the wished ones it has
   unsigned runs = 1;                               // this one included
   unsigned tries = 1;                              // the same since submission or the last `retry`: what Retry::times limits
   std::vector<std::string> cells;                  // its item's, where the job has items

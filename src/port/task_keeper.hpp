@@ -15,7 +15,7 @@
 namespace thole::port {
 
 struct TaskOver {
-  unsigned place = 0;
+  unsigned bay = 0;
   Ended ended;
   bool cancelled = false;                        // it was asked to stop
   bool taken_down = false;                       // by a signal that was not ours, and its lane was told to end as well
@@ -24,7 +24,7 @@ struct TaskOver {
 };
 
 struct TaskRun {
-  unsigned place = 0;
+  unsigned bay = 0;
   std::optional<Seconds> time_limit{};           // of its running time, and of what lingers: INT, TERM, KILL, `patience` apart
   Millis patience = model::usual_patience;
   bool linger = false;                           // wait for what it leaves behind instead of ending it
@@ -49,8 +49,8 @@ class TaskKeeper {
   // Starts a command; its pid. Throws as Commands::start.
   virtual pid_t start(const ProcessSpec& spec, const TaskRun& run) = 0;
 
-  virtual void tell(unsigned place, const TaskOrder& order) = 0;   // nothing where no task is, or it is too late for that
-  virtual TaskStands stands(unsigned place) const = 0;
+  virtual void tell(unsigned bay, const TaskOrder& order) = 0;     // nothing where no task is, or it is too late for that
+  virtual TaskStands stands(unsigned bay) const = 0;
 
   // Whether this process was told to end (SIGTERM): the machine goes down, or somebody wants it so.
   virtual bool told_to_end() = 0;

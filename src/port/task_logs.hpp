@@ -15,7 +15,7 @@ namespace thole::port {
 struct LogUse {
   model::JobId job = 0;
   bool alone = false;                            // the job has this task only
-  unsigned lane = 0, place = 0;                  // tasks of one place write one after the other, into one file
+  unsigned lane = 0, bay = 0;                    // tasks of one bay write one after the other, into one file
   std::optional<std::uint64_t> limit_mib;        // the middle of what goes beyond is dropped
 };
 
@@ -31,7 +31,7 @@ class LogGrowth {
 
 class TaskLogs : public LogGrowth {
  public:
-  // Where the next task of this place will write (TakeWish::Place). An empty name: no log can be had, `problem` says why; its
+  // Where the next task of this bay will write (TakeWish::Bay). An empty name: no log can be had, `problem` says why; its
   // task runs without one rather than not at all.
   struct Spot { std::string name; std::uint64_t offset = 0; std::string problem; };
   virtual Spot next(const LogUse& use) = 0;
@@ -42,8 +42,8 @@ class TaskLogs : public LogGrowth {
   // Writes the footer; the length of it all, holes included.
   virtual std::optional<std::uint64_t> end(const LogUse& use, std::string_view footer) = 0;
 
-  // Nothing is to be written for the task of this place for some time: what somebody removes is to leave its room to others.
-  virtual void let_go(unsigned place) = 0;
+  // Nothing is to be written for the task of this bay for some time: what somebody removes is to leave its room to others.
+  virtual void let_go(unsigned bay) = 0;
 
   // The last bytes that the task has written, for signs in them.
   virtual std::string tail(const LogUse& use, std::size_t bytes) = 0;

@@ -34,14 +34,14 @@ struct TaskOutput {
 // Something has happened.
 struct PoolEvent {
   enum class Kind {
-    ended,     // the command of `place`, as `how` says
+    ended,     // the command of `bay`, as `how` says
     alone,     // nothing of its process group is left any more (only after `left_group`)
-    text,      // `bytes` came from `place`, to stderr if `errors`; an empty text: that stream is over
+    text,      // `bytes` came from `bay`, to stderr if `errors`; an empty text: that stream is over
     readable,  // the watched descriptor `number`
     signal,    // `number` was sent to us
   };
   Kind kind{};
-  std::size_t place = 0;
+  std::size_t bay = 0;
   int number = 0;
   Ended how;                                     // exit_code, signal and core only
   bool left_group = false;                       // processes of its group outlived it
@@ -65,25 +65,25 @@ struct Strays {
   bool none() const { return of.empty() && nobodys.empty() && !unknown; }
 };
 
-// Places for tasks, and the tasks in them.
-class TaskPlaces {
+// Bays for tasks, and the tasks in them.
+class TaskBays {
  public:
-  virtual ~TaskPlaces() = default;
+  virtual ~TaskBays() = default;
 
-  // A place for one task at a time. Everything of `spec` is prepared once, but for argv. Tasks get an empty stdin and a process
-  // group of their own.
+  // A bay for one task at a time. Everything of `spec` is prepared once, but for argv. Tasks get an empty stdin and a process
+  // group of their own; THOLE_PLACE tells them its number, from 1.
   virtual std::size_t open(ProcessSpec spec) = 0;
-  virtual void close(std::size_t place) = 0;     // an idle one; its number may be given out again
+  virtual void close(std::size_t bay) = 0;       // an idle one; its number may be given out again
 
   // The words of the next task; kept from one to the next, so that their memory is.
-  virtual std::vector<std::string>& words(std::size_t place) = 0;
+  virtual std::vector<std::string>& words(std::size_t bay) = 0;
 
   // Throws Error(not_found | not_executable) for what could not be started either.
   virtual void check_program(const std::string& program) = 0;
 
   // Throws as Processes::start. Such a task leaves no event.
-  virtual void start(std::size_t place) = 0;
-  virtual TaskOutput take_output(std::size_t place) = 0;           // of files; once, after the end
+  virtual void start(std::size_t bay) = 0;
+  virtual TaskOutput take_output(std::size_t bay) = 0;             // of files; once, after the end
 };
 
 // The process groups of tasks.
@@ -91,14 +91,14 @@ class TaskGroups {
  public:
   virtual ~TaskGroups() = default;
 
-  virtual void signal(std::size_t place, model::Signal signal) = 0;   // the whole process group
-  virtual std::vector<std::string> group(std::size_t place) = 0;   // what lives of it: "pid command", not yet printable
+  virtual void signal(std::size_t bay, model::Signal signal) = 0;     // the whole process group
+  virtual std::vector<std::string> group(std::size_t bay) = 0;     // what lives of it: "pid command", not yet printable
 
-  // Of the groups of all places, who the kernel does not let us end: each once.
+  // Of the groups of all bays, who the kernel does not let us end: each once.
   virtual std::vector<std::string> out_of_reach() = 0;
 
   // What lives of the group, the command too, is not waited for any more; no event, nor is it found among strays.
-  virtual void give_up(std::size_t place) = 0;
+  virtual void give_up(std::size_t bay) = 0;
 };
 
 // What tasks have left behind outside of their groups.
@@ -118,7 +118,7 @@ class TaskStrays {
 };
 
 // While it lives all signals are blocked in the thread that made it, and in threads made since.
-class TaskPool : public TaskPlaces, public TaskGroups, public TaskStrays {
+class TaskPool : public TaskBays, public TaskGroups, public TaskStrays {
  public:
   virtual void watch(int fd) = 0;                // not a regular file
   virtual void unwatch(int fd) = 0;

@@ -87,9 +87,9 @@ class Play {
   void take() {
     port::TakeWish wish;
     wish.job = some_job();
-    wish.places.resize(*rc::gen::inRange(1u, 4u));
+    wish.bays.resize(*rc::gen::inRange(1u, 4u));
     const auto taken = store_->turn({}, wish, at(now_)).taken;
-    RC_ASSERT(taken.size() <= wish.places.size());
+    RC_ASSERT(taken.size() <= wish.bays.size());
   }
 
   void finish() {

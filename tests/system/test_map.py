@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from run_tools import THOLE, Started, eventually, gone, python, state_of
+from run_tools import THOLE, Started, eventually, gone, open_gate, python, state_of
 
 
 class Box:
@@ -143,6 +143,15 @@ def test_lanes_are_on_gpus_of_their_own(box):
     used = box.out("-q", "sh", "-c", task, "sh", ":::", *range(12)).split()
     assert len(used) == 12 and set(used) == {"0", "1"}
     assert box.held() == 0
+
+
+def test_each_bay_has_a_number_of_its_own(box):
+    os.mkfifo(box.folder / "fifo")
+    with box.start("-q", "-u", "--per-gpu", "2", "sh", "-c", "echo $THOLE_PLACE {%}; cat fifo", ":::", *range(6)) as job:
+        first = sorted(job.line() for _ in range(4))
+        assert first == [f"{number} {number}" for number in (1, 2, 3, 4)]
+        open_gate(box.folder / "fifo")
+        assert {job.line(), job.line()} <= set(first)
 
 
 def test_per_gpu_runs_as_many_at_once_on_each(box):

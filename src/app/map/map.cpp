@@ -8,7 +8,7 @@
 #include "app/claim/door.hpp"
 #include "app/claim/new_end.hpp"
 #include "app/map/claims.hpp"
-#include "app/map/seats.hpp"
+#include "app/map/bays.hpp"
 #include "app/queue/task_text.hpp"
 #include "base/error.hpp"
 #include "base/ours.hpp"
@@ -22,10 +22,10 @@ namespace {
 
 using Kind = port::PoolEvent::Kind;
 
-void note_why(MapSeat& seat) {
-  const plan::Why why = seat.life->why;
-  put_why(seat.how, why);
-  seat.cut_short = why == plan::Why::interrupted || why == plan::Why::halted;
+void note_why(MapBay& bay) {
+  const plan::Why why = bay.life->why;
+  put_why(bay.how, why);
+  bay.cut_short = why == plan::Why::interrupted || why == plan::Why::halted;
 }
 
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
@@ -56,12 +56,12 @@ class Map {
   bool is_left(MapLane& lane, std::optional<RestLook>& look);
   void close_lane(MapLane& lane);
   void lane_won();
-  void start(std::size_t place);
-  void begin(MapSeat& seat, std::size_t place);
+  void start(std::size_t number);
+  void begin(MapBay& bay, std::size_t number);
   std::optional<WallTime> last_end(const MapLane& lane) const;
   void declare(const MapLane& lane, std::optional<WallTime> until) const;   // an end, to others
   bool is_ending(const MapLane& lane) const;
-  void put_off(MapSeat& seat, std::size_t place);
+  void put_off(MapBay& bay, std::size_t number);
   unsigned busy() const {
     unsigned all = 0;
     for (const auto& lane : lanes_) all += lane->busy;
@@ -69,18 +69,18 @@ class Map {
   }
   void handle(const port::PoolEvent& event);
   void handle_quietly(const port::PoolEvent& event);
-  void command_ended(std::size_t place, const port::PoolEvent& event);
-  void finish(std::size_t place, std::string problem = {});
-  void vacate(MapSeat& seat, std::size_t place);
+  void command_ended(std::size_t number, const port::PoolEvent& event);
+  void finish(std::size_t number, std::string problem = {});
+  void vacate(MapBay& bay, std::size_t number);
   void signalled(int number);
   void asked_at_door(MapLane& lane);
   void end_tasks(bool at_once);
   void deadlines_passed();
-  void tell(std::size_t place, const plan::Event& event);
-  void name(std::size_t place) const;
+  void tell(std::size_t number, const plan::Event& event);
+  void name(std::size_t number) const;
   void tell_left_behind(const std::vector<std::string>& left) const;
-  void give_up(std::size_t place);
-  void end_quietly(MapSeat& seat);
+  void give_up(std::size_t number);
+  void end_quietly(MapBay& bay);
   void caution(const std::string& text) const { if (telling_ && events_.claims.caution) events_.claims.caution(text); }
   void tell_out_of_reach(const std::vector<std::string>& all) const { if (!all.empty()) caution(out_of_reach_text(all)); }
   bool wanted_by_others(MapLane& lane);
@@ -104,7 +104,7 @@ class Map {
   port::TaskPool& pool_;
   LaneClaims claims_;
   std::vector<std::unique_ptr<MapLane>> lanes_;
-  std::vector<MapSeat> seats_;              // by place
+  std::vector<MapBay> bays_;                // by bay
   std::vector<std::size_t> idle_;
   std::deque<MapTask> again_;
   std::optional<MapTask> ahead_;         // the next item, read already
@@ -116,7 +116,7 @@ class Map {
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run
   bool wants_ = false;                   // what a process needs: an end of what runs gives some back
-  bool timed_ = false;                   // some seat has a deadline
+  bool timed_ = false;                   // some bay has a deadline
   bool reach_unknown_ = false;           // of who has got a signal: has everybody?
   bool telling_ = true;                  // else that may be what has failed
   bool held_up_ = false;                 // nobody takes what was told
@@ -169,14 +169,14 @@ bool Map::next_task(MapTask& task) {
 
 void Map::fill() {
   while (!idle_.empty() && !wants_ && !held_up_) {
-    const std::size_t place = idle_.back();
-    if (MapLane& lane = *seats_[place].lane; std::exchange(lane.asked_in, turn_) != turn_ && wanted_by_others(lane)) {
-      take_no_more(lane);                // they came while it had no task for the place
+    const std::size_t number = idle_.back();
+    if (MapLane& lane = *bays_[number].lane; std::exchange(lane.asked_in, turn_) != turn_ && wanted_by_others(lane)) {
+      take_no_more(lane);                // they came while it had no task for the bay
       continue;
     }
-    if (!next_task(seats_[place].task)) break;
+    if (!next_task(bays_[number].task)) break;
     idle_.pop_back();
-    start(place);
+    start(number);
   }
 }
 
@@ -230,13 +230,13 @@ void Map::open_lane(LaneGain gain) {
       put_into(spec, *lane->gain.binding, rank, [this, lane = lane.get()](const ReadBack& answer) {
         if (events_.claims.bound) events_.claims.bound(*lane->gain.binding, answer);
       });
-    const std::size_t place = pool_.open(std::move(spec));
-    if (place >= seats_.size()) seats_.resize(place + 1);
-    seats_[place].lane = lane.get();
-    lane->places.push_back(place);
+    const std::size_t number = pool_.open(std::move(spec));
+    if (number >= bays_.size()) bays_.resize(number + 1);
+    bays_[number].lane = lane.get();
+    lane->bays.push_back(number);
   }
   lane->asked_in = turn_;                // it has only begun
-  idle_.insert(idle_.end(), lane->places.rbegin(), lane->places.rend());
+  idle_.insert(idle_.end(), lane->bays.rbegin(), lane->bays.rend());
   lanes_.push_back(std::move(lane));
 }
 
@@ -260,14 +260,14 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
 
 void Map::take_no_more(MapLane& lane) {
   lane.leaving = true;
-  std::erase_if(idle_, [&](std::size_t one) { return seats_[one].lane == &lane; });
+  std::erase_if(idle_, [&](std::size_t one) { return bays_[one].lane == &lane; });
 }
 
 void Map::close_lane(MapLane& lane) {
-  for (const std::size_t place : lane.places) {
-    std::erase(idle_, place);
-    seats_[place].lane = nullptr;
-    pool_.close(place);
+  for (const std::size_t number : lane.bays) {
+    std::erase(idle_, number);
+    bays_[number].lane = nullptr;
+    pool_.close(number);
   }
   if (lane.door) pool_.unwatch(lane.door->fd());
   if (lane.rest.given_up() || lane.gave_up) given_up_.push_back(lane.gain.acquired.claim.id());
@@ -277,44 +277,44 @@ void Map::close_lane(MapLane& lane) {
   std::erase_if(lanes_, [&lane](const auto& one) { return one.get() == &lane; });
 }
 
-void Map::start(std::size_t place) {
-  MapSeat& seat = seats_[place];
-  MapLane& lane = *seat.lane;
-  seat.task.place = place + 1;
-  ++seat.task.tries;
+void Map::start(std::size_t number) {
+  MapBay& bay = bays_[number];
+  MapLane& lane = *bay.lane;
+  bay.task.bay = number + 1;
+  ++bay.task.tries;
   ++lane.busy;
-  ports_.command.fill({seat.task.cells, seat.task.number, seat.task.place}, pool_.words(place));
-  seat.life = plan::born(manner_, now());
-  seat.how = {};
-  seat.task.started = ports_.run.site.clock.wall();
-  seat.started = now();
-  seat.took = {};
-  seat.cut_short = false;
+  ports_.command.fill({bay.task.cells, bay.task.number, bay.task.bay}, pool_.words(number));
+  bay.life = plan::born(manner_, now());
+  bay.how = {};
+  bay.task.started = ports_.run.site.clock.wall();
+  bay.started = now();
+  bay.took = {};
+  bay.cut_short = false;
   try {
-    begin(seat, place);
+    begin(bay, number);
   } catch (const Error& error) {
-    if (is_want(error.sys_errno()) && busy() > 1) return put_off(seat, place);
-    seat.how.exit_code = exit_status(error.code());
-    finish(place, error.full());
+    if (is_want(error.sys_errno()) && busy() > 1) return put_off(bay, number);
+    bay.how.exit_code = exit_status(error.code());
+    finish(number, error.full());
   }
 }
 
 // It has not run, and will when the end of another has given back what it wants for.
-void Map::put_off(MapSeat& seat, std::size_t place) {
-  vacate(seat, place);
+void Map::put_off(MapBay& bay, std::size_t number) {
+  vacate(bay, number);
   wants_ = true;
-  --seat.task.tries;
-  again_.push_front(std::move(seat.task));
+  --bay.task.tries;
+  again_.push_front(std::move(bay.task));
 }
 
-void Map::begin(MapSeat& seat, std::size_t place) {
-  MapLane& lane = *seat.lane;
+void Map::begin(MapBay& bay, std::size_t number) {
+  MapLane& lane = *bay.lane;
   if (wanted_.lane.request.time) {
     timed_ = true;
     declare(lane, last_end(lane));
   }
   nobodys_.a_task_begins();
-  pool_.start(place);
+  pool_.start(number);
 }
 
 void Map::declare(const MapLane& lane, std::optional<WallTime> until) const {
@@ -323,27 +323,27 @@ void Map::declare(const MapLane& lane, std::optional<WallTime> until) const {
 
 // Whether nothing of it can be given a later end any more.
 bool Map::is_ending(const MapLane& lane) const {
-  const auto ends = [&](std::size_t place) { return !seats_[place].life || seats_[place].life->rung != plan::Rung::none; };
-  return lane.busy > 0 && std::ranges::all_of(lane.places, ends);
+  const auto ends = [&](std::size_t number) { return !bays_[number].life || bays_[number].life->rung != plan::Rung::none; };
+  return lane.busy > 0 && std::ranges::all_of(lane.bays, ends);
 }
 
 // Of its tasks, by their limits: one may have been extended, or have begun before the others.
 std::optional<WallTime> Map::last_end(const MapLane& lane) const {
   std::optional<SteadyTime> last;
-  for (const std::size_t place : lane.places)
-    if (const auto& life = seats_[place].life; life && life->limit && (!last || *life->limit > *last)) last = life->limit;
+  for (const std::size_t number : lane.bays)
+    if (const auto& life = bays_[number].life; life && life->limit && (!last || *life->limit > *last)) last = life->limit;
   if (!last) return std::nullopt;
   return ports_.run.site.clock.wall() + std::chrono::duration_cast<Millis>(*last - now());
 }
 
 void Map::handle(const port::PoolEvent& event) {
   switch (event.kind) {
-    case Kind::ended: return command_ended(event.place, event);
+    case Kind::ended: return command_ended(event.bay, event);
     case Kind::alone:
-      if (seats_[event.place].life) finish(event.place);
+      if (bays_[event.bay].life) finish(event.bay);
       return;
     case Kind::text:
-      if (events_.text) events_.text(seats_[event.place].task, event.errors, event.bytes);
+      if (events_.text) events_.text(bays_[event.bay].task, event.errors, event.bytes);
       return;
     case Kind::signal: return signalled(event.number);
     case Kind::readable:
@@ -353,31 +353,31 @@ void Map::handle(const port::PoolEvent& event) {
   }
 }
 
-void Map::command_ended(std::size_t place, const port::PoolEvent& event) {
-  MapSeat& seat = seats_[place];
-  seat.took = now() - seat.started;
-  seat.how.exit_code = event.how.exit_code;
-  seat.how.signal = event.how.signal;
-  seat.how.core = event.how.core;
-  note_why(seat);
-  if (!event.left_group) return finish(place);
-  tell(place, plan::Ended{});
+void Map::command_ended(std::size_t number, const port::PoolEvent& event) {
+  MapBay& bay = bays_[number];
+  bay.took = now() - bay.started;
+  bay.how.exit_code = event.how.exit_code;
+  bay.how.signal = event.how.signal;
+  bay.how.core = event.how.core;
+  note_why(bay);
+  if (!event.left_group) return finish(number);
+  tell(number, plan::Ended{});
 }
 
-void Map::finish(std::size_t place, std::string problem) {
-  MapSeat& seat = seats_[place];
-  MapEnd end{seat.how, std::move(problem), seat.took, pool_.take_output(place), pool_.words(place), seat.lane->gain.acquired};
+void Map::finish(std::size_t number, std::string problem) {
+  MapBay& bay = bays_[number];
+  MapEnd end{bay.how, std::move(problem), bay.took, pool_.take_output(number), pool_.words(number), bay.lane->gain.acquired};
   const bool succeeded = end.succeeded();
-  vacate(seat, place);                   // first: what is told may fail
-  if (events_.text_ends) events_.text_ends(seat.task);
-  if (stop_ == Stop::now && seat.cut_short) {
+  vacate(bay, number);                   // first: what is told may fail
+  if (events_.text_ends) events_.text_ends(bay.task);
+  if (stop_ == Stop::now && bay.cut_short) {
     ++outcome_.cut_short;
-  } else if (!succeeded && seat.task.tries < wanted_.tries) {
-    again_.push_back(std::move(seat.task));
+  } else if (!succeeded && bay.task.tries < wanted_.tries) {
+    again_.push_back(std::move(bay.task));
   } else {
     const int status = end.status();
     ++(succeeded ? outcome_.counts.succeeded : outcome_.counts.failed);
-    if (events_.ended) events_.ended(seat.task, std::move(end));
+    if (events_.ended) events_.ended(bay.task, std::move(end));
     if (stop_ == Stop::no && plan::must_halt(wanted_.halt, outcome_.counts)) {
       outcome_.halted_by = status;
       stop_ = wanted_.halt.when == plan::Halt::When::now ? Stop::now : Stop::soon;
@@ -386,14 +386,14 @@ void Map::finish(std::size_t place, std::string problem) {
   }
 }
 
-void Map::vacate(MapSeat& seat, std::size_t place) {
-  MapLane& lane = *seat.lane;
-  seat.life.reset();
+void Map::vacate(MapBay& bay, std::size_t number) {
+  MapLane& lane = *bay.lane;
+  bay.life.reset();
   --lane.busy;
   wants_ = false;
   lane.asked_in = turn_;
   if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
-  if (!lane.leaving) idle_.push_back(place);
+  if (!lane.leaving) idle_.push_back(number);
 }
 
 // Our own thread may be among those who wait: more lanes than one may be had. And who let us go first, for the end that we had
@@ -412,7 +412,7 @@ void Map::signalled(int number) {
     const SteadyTime before = now();
     pool_.stop_all();
     const auto length = std::chrono::duration_cast<Millis>(now() - before);
-    for (std::size_t place = 0; place < seats_.size(); ++place) tell(place, plan::Slept{length});
+    for (std::size_t bay = 0; bay < bays_.size(); ++bay) tell(bay, plan::Slept{length});
     for (const auto& lane : lanes_) declare(*lane, last_end(*lane));
     return;
   }
@@ -427,17 +427,17 @@ void Map::signalled(int number) {
 
 void Map::end_tasks(bool at_once) {
   const plan::Why why = outcome_.interrupted ? plan::Why::interrupted : plan::Why::halted;
-  for (std::size_t place = 0; place < seats_.size(); ++place) {
-    if (at_once) tell(place, plan::Hurried{});
-    else tell(place, plan::Asked{why, plan::Rung::terminate});
+  for (std::size_t number = 0; number < bays_.size(); ++number) {
+    if (at_once) tell(number, plan::Hurried{});
+    else tell(number, plan::Asked{why, plan::Rung::terminate});
   }
 }
 
 void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
-  for (const std::size_t place : lane.places) {
-    if (order.until) tell(place, plan::Extended{now() + (*order.until - ports_.run.site.clock.wall())});
-    if (order.end) tell(place, plan::Asked{plan::Why::released});
+  for (const std::size_t number : lane.bays) {
+    if (order.until) tell(number, plan::Extended{now() + (*order.until - ports_.run.site.clock.wall())});
+    if (order.end) tell(number, plan::Asked{plan::Why::released});
   }
   if (order.end) take_no_more(lane);
 }
@@ -448,8 +448,8 @@ std::optional<SteadyTime> Map::next_deadline() const {
   const auto consider = [&](std::optional<SteadyTime> next) {
     if (next && (!first || *next < *first)) first = next;
   };
-  for (const MapSeat& seat : seats_)
-    if (seat.life) consider(seat.life->deadline());
+  for (const MapBay& bay : bays_)
+    if (bay.life) consider(bay.life->deadline());
   for (const auto& lane : lanes_) consider(lane->rest.deadline());
   if (!lanes_.empty()) consider(nobodys_.deadline());
   return first;
@@ -458,33 +458,33 @@ std::optional<SteadyTime> Map::next_deadline() const {
 void Map::deadlines_passed() {
   if (!timed_) return;
   const SteadyTime time = now();
-  for (std::size_t place = 0; place < seats_.size(); ++place) {
-    const std::optional<plan::Life>& life = seats_[place].life;
+  for (std::size_t number = 0; number < bays_.size(); ++number) {
+    const std::optional<plan::Life>& life = bays_[number].life;
     const std::optional<SteadyTime> deadline = life ? life->deadline() : std::nullopt;
-    if (deadline && *deadline <= time) tell(place, plan::Passed{});
+    if (deadline && *deadline <= time) tell(number, plan::Passed{});
   }
   if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }
 
 // The group alone: what has left it is the lane's rest. The pool says when nothing of it is left.
-void Map::tell(std::size_t place, const plan::Event& event) {
-  MapSeat& seat = seats_[place];
-  if (!seat.life) return;
+void Map::tell(std::size_t number, const plan::Event& event) {
+  MapBay& bay = bays_[number];
+  if (!bay.life) return;
   timed_ = true;
-  const plan::Rung before = seat.life->rung;
-  plan::Do act = plan::after(*seat.life, manner_, event, now());
+  const plan::Rung before = bay.life->rung;
+  plan::Do act = plan::after(*bay.life, manner_, event, now());
   for (;;) {
-    if (act.name) name(place);
-    if (act.send) pool_.signal(place, act.send->signal);
+    if (act.name) name(number);
+    if (act.send) pool_.signal(number, act.send->signal);
     if (!act.look) break;
-    act = plan::after(*seat.life, manner_, plan::Looked{model::Left::something}, now());
+    act = plan::after(*bay.life, manner_, plan::Looked{model::Left::something}, now());
   }
-  reach_unknown_ = reach_unknown_ || (seat.life->rung != before && seat.life->rung > plan::Rung::interrupt);
-  if (seat.life->phase == plan::Phase::over) give_up(place);
+  reach_unknown_ = reach_unknown_ || (bay.life->rung != before && bay.life->rung > plan::Rung::interrupt);
+  if (bay.life->phase == plan::Phase::over) give_up(number);
 }
 
-void Map::name(std::size_t place) const {
-  if (const auto left = pool_.group(place); !left.empty()) tell_left_behind(left);
+void Map::name(std::size_t number) const {
+  if (const auto left = pool_.group(number); !left.empty()) tell_left_behind(left);
 }
 
 void Map::tell_left_behind(const std::vector<std::string>& left) const {
@@ -492,16 +492,16 @@ void Map::tell_left_behind(const std::vector<std::string>& left) const {
 }
 
 // Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.
-void Map::give_up(std::size_t place) {
-  MapSeat& seat = seats_[place];
-  const bool runs = !seat.how.exit_code && !seat.how.signal;
-  if (runs) seat.took = now() - seat.started;
-  if (runs) note_why(seat);
-  seat.lane->gave_up = true;
-  take_no_more(*seat.lane);
-  pool_.give_up(place);
-  if (telling_) finish(place);
-  else end_quietly(seat);
+void Map::give_up(std::size_t number) {
+  MapBay& bay = bays_[number];
+  const bool runs = !bay.how.exit_code && !bay.how.signal;
+  if (runs) bay.took = now() - bay.started;
+  if (runs) note_why(bay);
+  bay.lane->gave_up = true;
+  take_no_more(*bay.lane);
+  pool_.give_up(number);
+  if (telling_) finish(number);
+  else end_quietly(bay);
 }
 
 MapOutcome Map::run() {
@@ -544,13 +544,13 @@ void Map::end_everything() {
 void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
   const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
-  MapSeat* seat = over ? &seats_[event.place] : nullptr;   // TERM has reached who is left of a group, KILL will
-  if (seat && seat->life) end_quietly(*seat);
+  MapBay* bay = over ? &bays_[event.bay] : nullptr;        // TERM has reached who is left of a group, KILL will
+  if (bay && bay->life) end_quietly(*bay);
 }
 
-void Map::end_quietly(MapSeat& seat) {
-  seat.life.reset();
-  --seat.lane->busy;
+void Map::end_quietly(MapBay& bay) {
+  bay.life.reset();
+  --bay.lane->busy;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // `thole map`: one command for each of many items, side by side on claimed GPUs; not durable, the fastest launcher there is.
 //
-// How it works. A lane is a claim and the places of the tasks that run on it, one or several at once. One loop sleeps until a
-// task ends, an item comes, GPUs are won or a time is up, and then starts tasks wherever a place is idle. GPUs are claimed one
+// How it works. A lane is a claim and the bays of the tasks that run on it, one or several at once. One loop sleeps until a
+// task ends, an item comes, GPUs are won or a time is up, and then starts tasks wherever a bay is idle. GPUs are claimed one
 // lane after the other while there is something to run on them, and given back when there is not. Where somebody else waits for
 // the GPUs of a lane, it takes no further task, lets go and lines up again: so the other's turn comes with the end of a task.
 #pragma once
@@ -33,7 +33,7 @@ struct MapTask {
   std::uint64_t number = 0;              // from 1, in the order of the items
   std::uint64_t order = 0;               // from 0, of those that were started
   std::vector<std::string> cells;
-  std::size_t place = 0;                 // from 1
+  std::size_t bay = 0;                   // from 1
   unsigned tries = 0;
   WallTime started{};                    // its last try
 };

@@ -14,16 +14,16 @@ Remains not_noted(model::Boot boot, bool is_other) {
   return NeverBegan{};
 }
 
-Ended end_in(const model::LanePlace& place) {
+Ended end_in(const model::LaneBay& bay) {
   Ended ended;
-  if (place.exit_code >= 0) ended.ending.exit_code = place.exit_code;
-  if (place.signal >= 0) ended.ending.signal = place.signal;
-  ended.ending.time_limit = (place.flags & model::how_time_limit) != 0;
-  ended.ending.taken_down = (place.flags & model::how_taken_down) != 0;
-  ended.ending.cancelled = (place.flags & model::how_cancelled) != 0;
-  ended.at = WallTime{Millis{place.ended_ms}};
-  if (place.peak_memory_kib != 0) ended.peak_memory_kib = place.peak_memory_kib;
-  if (place.peak_gpu_mib != 0) ended.peak_gpu_mib = place.peak_gpu_mib;
+  if (bay.exit_code >= 0) ended.ending.exit_code = bay.exit_code;
+  if (bay.signal >= 0) ended.ending.signal = bay.signal;
+  ended.ending.time_limit = (bay.flags & model::how_time_limit) != 0;
+  ended.ending.taken_down = (bay.flags & model::how_taken_down) != 0;
+  ended.ending.cancelled = (bay.flags & model::how_cancelled) != 0;
+  ended.at = WallTime{Millis{bay.ended_ms}};
+  if (bay.peak_memory_kib != 0) ended.peak_memory_kib = bay.peak_memory_kib;
+  if (bay.peak_gpu_mib != 0) ended.peak_gpu_mib = bay.peak_gpu_mib;
   return ended;
 }
 
@@ -35,26 +35,26 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
   if (task.lane == model::lane_of_untold) return Untold{};
   if (!record || record->magic != model::lane_magic) return Unknown{};
   if (store != 0 && record->store != 0 && record->store != store) return Unknown{};
-  for (const model::LanePlace& place : record->places) {
-    const model::TaskPhase phase = place.phase.load();
-    if (phase == model::TaskPhase::none || place.job != task.job || place.task != task.index || place.runs != task.runs)
+  for (const model::LaneBay& bay : record->bays) {
+    const model::TaskPhase phase = bay.phase.load();
+    if (phase == model::TaskPhase::none || bay.job != task.job || bay.task != task.index || bay.runs != task.runs)
       continue;
-    const bool is_sealed = place.seal == model::end_seal(place);
+    const bool is_sealed = bay.seal == model::end_seal(bay);
     const bool sure = (boot == Boot::this_one && !is_other) || is_sealed;
     if (phase == model::TaskPhase::ended && !sure) return Unknown{boot};
-    if (phase == model::TaskPhase::reached) return Unknown{boot, is_sealed ? std::optional(end_in(place)) : std::nullopt};
+    if (phase == model::TaskPhase::reached) return Unknown{boot, is_sealed ? std::optional(end_in(bay)) : std::nullopt};
     if (phase == model::TaskPhase::taken) return not_noted(boot, is_other);
-    return end_in(place);
+    return end_in(bay);
   }
   return not_noted(boot, is_other);
 }
 
-const model::LanePlace* place_of(const model::Task& task, const model::LaneRecord* record) {
+const model::LaneBay* bay_of(const model::Task& task, const model::LaneRecord* record) {
   if (!record || record->magic != model::lane_magic) return nullptr;
-  for (const model::LanePlace& place : record->places)
-    if (place.phase.load() != model::TaskPhase::none && place.job == task.job && place.task == task.index &&
-        place.runs == task.runs)
-      return &place;
+  for (const model::LaneBay& bay : record->bays)
+    if (bay.phase.load() != model::TaskPhase::none && bay.job == task.job && bay.task == task.index &&
+        bay.runs == task.runs)
+      return &bay;
   return nullptr;
 }
 

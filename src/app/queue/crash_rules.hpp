@@ -32,7 +32,7 @@ Remains remains_of(const model::Task& task, const model::LaneRecord* record, mod
                    bool is_other = false);
 
 // Where a lane has noted this run of the task; null where it has not.
-const model::LanePlace* place_of(const model::Task& task, const model::LaneRecord* record);
+const model::LaneBay* bay_of(const model::Task& task, const model::LaneRecord* record);
 
 // The end that goes into the store.
 port::TaskEnd end_of(const model::Task& task, const Remains& remains, const model::Retry& retry, WallTime now);

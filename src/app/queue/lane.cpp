@@ -300,7 +300,7 @@ LaneEnd Lane::run(const model::Job& first) {
   bool take = true;                              // until others go first
   for (bool first_turn = true;; first_turn = false) {
     if (!retry_at_) {
-      if (take && tasks_.has_free_place()) take = first_turn ? !is_told_to_end() && next_may_begin() : may_go_on();
+      if (take && tasks_.has_free_bay()) take = first_turn ? !is_told_to_end() && next_may_begin() : may_go_on();
       turn(take);
       if (!tasks_.ends().empty() && !retry_at_) continue;   // some could not even begin
     }

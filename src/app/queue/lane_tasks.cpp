@@ -58,23 +58,23 @@ std::optional<port::TakeWish> LaneTasks::wish() {
   wish.job = job_;
   wish.lane = seat_.number;
   wish.gpus = gpu_keys_;
-  wish.places.clear();
-  const unsigned places = std::clamp(spec_.per_gpu, 1u, model::lane_places);
-  for (unsigned number = 0; number < places; ++number) {
+  wish.bays.clear();
+  const unsigned bays = std::clamp(spec_.per_gpu, 1u, model::lane_bays);
+  for (unsigned number = 0; number < bays; ++number) {
     if (running_.contains(number)) continue;
     port::LogUse use{job_, alone_, seat_.number, number, spec_.log_limit_mib.value_or(default_log_limit_mib)};
     port::TaskLogs::Spot spot = ports_.logs.next(use);
     if (!spot.problem.empty()) ports_.say(fmt::format("job {}: no log: {}", job_, spot.problem));
-    wish.places.push_back({number, std::move(spot.name), spot.offset});
+    wish.bays.push_back({number, std::move(spot.name), spot.offset});
   }
-  if (wish.places.empty()) return std::nullopt;
+  if (wish.bays.empty()) return std::nullopt;
   return wish;
 }
 
 void LaneTasks::begin(const port::TakenTask& taken) {
   Running running;
   running.task = taken;
-  running.log = {job_, alone_, seat_.number, taken.place, spec_.log_limit_mib.value_or(default_log_limit_mib)};
+  running.log = {job_, alone_, seat_.number, taken.bay, spec_.log_limit_mib.value_or(default_log_limit_mib)};
   running.started = site_.clock.wall();
   running.time = taken.time;
   running.clock = TaskClock(site_.clock.steady());
@@ -87,17 +87,17 @@ void LaneTasks::begin(const port::TakenTask& taken) {
     if (!noted) throw port::NotNoted(notes_.refusal());
     model::ProcessIdentity command;
     spec.identity = &command;
-    port::TaskRun run{taken.place, taken.time, spec_.patience, spec_.linger,
+    port::TaskRun run{taken.bay, taken.time, spec_.patience, spec_.linger,
                       [this](const auto& which) { ports_.say(fmt::format("job {}: {}", job_, out_of_reach_text(which))); },
-                      [this, place = taken.place](unsigned rungs, bool limit) { say_rung(place, rungs, limit); },
+                      [this, bay = taken.bay](unsigned rungs, bool limit) { say_rung(bay, rungs, limit); },
                       [this](const port::TaskOver& end) { say_command_end(end); }};
     const pid_t pid = keeper_->start(spec, run);
-    notes_.began(taken.place, pid, command);
-    running_.emplace(taken.place, std::move(running));
+    notes_.began(taken.bay, pid, command);
+    running_.emplace(taken.bay, std::move(running));
     declare_end();
   } catch (const Error& error) {
     if (!is_want(error.sys_errno()) && !dynamic_cast<const port::NotNoted*>(&error)) return could_not_begin(running, error);
-    notes_.not_begun(taken.place);               // whatever was forked for it has ended without an execve
+    notes_.not_begun(taken.bay);                 // whatever was forked for it has ended without an execve
     wants_ = true;
     leave_("nothing can be started now: " + error.full());
     ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", in_one_line(error.full())));
@@ -170,14 +170,14 @@ void LaneTasks::pause(unsigned number, Running& running, bool paused) {
   declare_end();
 }
 
-void LaneTasks::say_rung(unsigned place, unsigned rungs, bool time_limit) {
-  const auto found = running_.find(place);
+void LaneTasks::say_rung(unsigned bay, unsigned rungs, bool time_limit) {
+  const auto found = running_.find(bay);
   if (found == running_.end()) return;
   const port::TakenTask& task = found->second.task;
-  notes_.told_to_end(place, task_mark(secret_, task.job, task.index, task.runs), rungs, time_limit, site_.clock.steady());
+  notes_.told_to_end(bay, task_mark(secret_, task.job, task.index, task.runs), rungs, time_limit, site_.clock.steady());
 }
 
-void LaneTasks::say_command_end(const port::TaskOver& end) { notes_.command_ended(end.place, how_of(end), site_.clock.wall()); }
+void LaneTasks::say_command_end(const port::TaskOver& end) { notes_.command_ended(end.bay, how_of(end), site_.clock.wall()); }
 
 void LaneTasks::cannot_pause(const Running& running) {
   const port::Selection it = selected(running);
@@ -196,7 +196,7 @@ void LaneTasks::look_at_pauses() {
 void LaneTasks::could_not_begin(Running& running, const Error& error) {
   const int exit_code = exit_status(error.code());
   const WallTime now = site_.clock.wall();
-  notes_.ended(running.task.place, {.exit_code = exit_code, .flags = model::how_no_start}, now);
+  notes_.ended(running.task.bay, {.exit_code = exit_code, .flags = model::how_no_start}, now);
   const plan::TaskEnding ending{.exit_code = exit_code};
   port::TaskEnd end = judged(running.task, ending, spec_.retry, now);
   end.reason = in_one_line(error.full());
@@ -217,7 +217,7 @@ port::ProcessSpec LaneTasks::spec_for(const Running& running, std::vector<std::s
   spec.own_group = true;
   spec.mask = spec_.umask;
   spec.limits = limits_of(spec_.limits);
-  spec.reached = notes_.reached(running.task.place);
+  spec.reached = notes_.reached(running.task.bay);
   spec.keep.push_back(seat_.life.get());
   if (binding_) put_into(spec, *binding_, 0, nullptr);
   return spec;
@@ -239,13 +239,13 @@ std::string LaneTasks::header_for(const Running& running, const std::vector<std:
 }
 
 void LaneTasks::over(const port::TaskOver& over) {
-  auto found = running_.find(over.place);
+  auto found = running_.find(over.bay);
   if (found == running_.end()) return;
   const Running& running = found->second;
   const WallTime now = site_.clock.wall();
-  notes_.ended(over.place, how_of(over), now);
+  notes_.ended(over.bay, how_of(over), now);
   const std::optional<std::uint64_t> peak_gpu = peak_gpu_mib(running, now);
-  if (peak_gpu) notes_.peak_gpu(over.place, *peak_gpu);
+  if (peak_gpu) notes_.peak_gpu(over.bay, *peak_gpu);
 
   plan::TaskEnding ending{.exit_code = over.ended.exit_code,
                           .signal = over.ended.signal,
@@ -284,8 +284,8 @@ void LaneTasks::read_orders() {
 }
 
 void LaneTasks::let_go_logs() {
-  for (unsigned place = 0; place < model::lane_places; ++place)
-    if (!running_.contains(place)) ports_.logs.let_go(place);
+  for (unsigned bay = 0; bay < model::lane_bays; ++bay)
+    if (!running_.contains(bay)) ports_.logs.let_go(bay);
 }
 
 void LaneTasks::wait(std::span<const int> also, std::optional<SteadyTime> deadline) {
@@ -303,6 +303,6 @@ port::Selection LaneTasks::selected(const Running& running) {
   return {running.task.job, running.task.job, std::pair(running.task.index, running.task.index)};
 }
 
-bool LaneTasks::has_free_place() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_places); }
+bool LaneTasks::has_free_bay() const { return running_.size() < std::clamp(spec_.per_gpu, 1u, model::lane_bays); }
 
 }  // namespace thole::app

@@ -1,4 +1,4 @@
-// The tasks of a lane, in its places: begun, told what is asked of them, and judged when they are over. How they ended is kept
+// The tasks of a lane, in its bays: begun, told what is asked of them, and judged when they are over. How they ended is kept
 // here until it is in the store (lane.cpp).
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "app/claim/binding.hpp"
 #include "app/queue/lane_claim.hpp"
-#include "app/queue/lane_place.hpp"
+#include "app/queue/lane_notes.hpp"
 #include "app/queue/ports.hpp"
 #include "app/queue/task_clock.hpp"
 #include "base/error.hpp"
@@ -42,12 +42,12 @@ class LaneTasks {
 
   LaneNotes& notes() { return notes_; }
   bool any() const { return !running_.empty(); }
-  bool has_free_place() const;
+  bool has_free_bay() const;
   bool was_in_want() const { return wants_; }    // of what a process needs
   std::vector<port::TaskEnd>& ends() { return ends_; }   // not yet in the store
 
-  std::optional<port::TakeWish> wish();          // free places, with the logs their tasks will write to
-  void let_go_logs();                            // of free places: one that has filled the disk may be removed
+  std::optional<port::TakeWish> wish();          // free bays, with the logs their tasks will write to
+  void let_go_logs();                            // of free bays: one that has filled the disk may be removed
   void begin(const port::TakenTask& taken);
   void give_back(const port::TakenTask& taken);  // its command has never run, and will in another lane
 
@@ -74,7 +74,7 @@ class LaneTasks {
   void declare_end();
   void pause(unsigned number, Running& running, bool paused);
   void cannot_pause(const Running& running);
-  void say_rung(unsigned place, unsigned rungs, bool time_limit);
+  void say_rung(unsigned bay, unsigned rungs, bool time_limit);
   void say_command_end(const port::TaskOver& end);
   void could_not_begin(Running& running, const Error& error);
   port::ProcessSpec spec_for(const Running& running, std::vector<std::string> argv);
@@ -99,7 +99,7 @@ class LaneTasks {
   bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them
   bool wants_ = false;
   std::unique_ptr<port::TaskKeeper> keeper_;
-  std::map<unsigned, Running> running_;          // by place
+  std::map<unsigned, Running> running_;          // by bay
   std::vector<port::TaskEnd> ends_;
 };
 

@@ -30,8 +30,8 @@ constexpr unsigned last_step = 2;
 Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
 
 const model::EndingOfOrphan* ending_of(const model::Task& task, const model::LaneRecord* record) {
-  const model::LanePlace* place = place_of(task, record);
-  return place ? &record->endings[static_cast<std::size_t>(place - record->places.data())] : nullptr;
+  const model::LaneBay* bay = bay_of(task, record);
+  return bay ? &record->endings[static_cast<std::size_t>(bay - record->bays.data())] : nullptr;
 }
 
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
@@ -53,9 +53,9 @@ void Orphans::trace(Orphan& orphan) {
   orphan.boot = boots_.of(model::boot_of(*record));
   if (orphan.boot == model::Boot::another) return;
   orphan.run.pid_namespace = model::pid_namespace_of(*record);
-  const model::LanePlace* place = place_of(orphan.task, record);
-  if (!place) return;
-  const auto command = model::noted_command(*record, static_cast<std::size_t>(place - record->places.data()), orphan.boot);
+  const model::LaneBay* bay = bay_of(orphan.task, record);
+  if (!bay) return;
+  const auto command = model::noted_command(*record, static_cast<std::size_t>(bay - record->bays.data()), orphan.boot);
   orphan.run.command = command.pid;
   orphan.run.identity = command.identity;
 }
@@ -179,7 +179,7 @@ bool Orphans::another_explains(const Orphan& orphan) const {
 void Orphans::look_at_neighbours(Orphan& orphan, std::optional<Signal> signal) {
   const model::LaneRecord* record = seen(orphan);
   const bool is_its_lane =
-      !orphan.is_copy && !orphan.of_another_moment && place_of(orphan.task, record) && record->store == store_;
+      !orphan.is_copy && !orphan.of_another_moment && bay_of(orphan.task, record) && record->store == store_;
   orphan.run.lane = is_its_lane ? std::optional(static_cast<unsigned>(orphan.task.lane)) : std::nullopt;
   const auto has_told_the_same = [&](const Orphan& other) {
     return (signal == Signal::stop && other.paused == true) || (signal == Signal::go_on && other.paused == false);
@@ -217,17 +217,17 @@ void Orphans::go_on_counting(Orphan& orphan) {
   orphan.patience = spec.patience;
   orphan.lingers = spec.linger;
   const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
-  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
-  if (place) orphan.limit_clock = place->limit_clock;
-  if (!job || !job->terms.time || !place) return;
-  const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *place));
+  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
+  if (bay) orphan.limit_clock = bay->limit_clock;
+  if (!job || !job->terms.time || !bay) return;
+  const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *bay));
   orphan.limit = ports_.clock.steady() + (*job->terms.time - ran);
 }
 
 // By what the kernel says of its command, where the lane has noted that: a clock that somebody sets does not move it.
-Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place) const {
+Millis Orphans::since_start(const Orphan& orphan, const model::LaneBay& bay) const {
   const std::uint64_t ticks = orphan.run.identity.start_ticks;
-  const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{place.started_ms}}
+  const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{bay.started_ms}}
                                   : since_boot() - of_ticks(ticks);
   return std::max(Millis{0}, since);
 }
@@ -237,9 +237,9 @@ Millis Orphans::since_start(const Orphan& orphan, const model::LanePlace& place)
 void Orphans::pause(Orphan& orphan, bool paused) {
   const SteadyTime now = ports_.clock.steady();
   signal(orphan, paused ? Signal::stop : Signal::go_on);
-  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
-  if (place && paused != (orphan.limit_clock < 0)) {
-    const Millis since = since_start(orphan, *place);
+  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
+  if (bay && paused != (orphan.limit_clock < 0)) {
+    const Millis since = since_start(orphan, *bay);
     const Millis ran = model::has_run(orphan.limit_clock, since);
     orphan.limit_clock = model::limit_clock(paused, ran, since - ran);
     note(orphan);
@@ -287,16 +287,16 @@ void Orphans::next_step_against(Orphan& orphan) {
 
 // For the next runner. How many steps were told is written last: it says what the rest is.
 void Orphans::note(Orphan& orphan) {
-  const model::LanePlace* place = place_of(orphan.task, seen(orphan));
+  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
   const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
-  if (!place || !ending) return;
+  if (!bay || !ending) return;
   const port::SeenRecord& record = *orphan.record;
-  bool done = place->limit_clock == orphan.limit_clock || record.write(place->limit_clock, orphan.limit_clock);
+  bool done = bay->limit_clock == orphan.limit_clock || record.write(bay->limit_clock, orphan.limit_clock);
   if (orphan.step > 0) {
     model::EndingOfOrphan told{};
     const unsigned why = orphan.over_time ? model::ending_for_limit : 0;
     const unsigned heard = orphan.was_told_to_end ? model::ending_was_heard : 0;
-    model::put_ending(told, *place, task_mark(secret_, orphan.task), for_all(orphan.told_step_at), why | heard);
+    model::put_ending(told, *bay, task_mark(secret_, orphan.task), for_all(orphan.told_step_at), why | heard);
     done = record.write_bytes(record.offset_of(ending), &told, sizeof told) && record.write(ending->steps, orphan.step) && done;
   }
   orphan.unwritten = !done;
@@ -324,7 +324,7 @@ void Orphans::go_on_ending(Orphan& orphan) {
       ending->runs != orphan.task.runs)
     return;
   const auto is_of = [&](const std::string& mark) {
-    return ending->run == model::run_seal(*place_of(orphan.task, seen(orphan)), mark);
+    return ending->run == model::run_seal(*bay_of(orphan.task, seen(orphan)), mark);
   };
   const std::string mark = task_mark(secret_, orphan.task);
   if (!is_of(mark) && !is_of(mark + ports_.queue)) return;   // the latter: by an earlier build

@@ -107,7 +107,7 @@ class Orphans {
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
   void go_on_counting(Orphan& orphan);
-  Millis since_start(const Orphan& orphan, const model::LanePlace& place) const;
+  Millis since_start(const Orphan& orphan, const model::LaneBay& bay) const;
   void pause(Orphan& orphan, bool paused);
   void tell_again(Orphan& orphan);
   void next_step_against(Orphan& orphan);

@@ -24,7 +24,7 @@ class TaskClock {
   bool paused() const { return paused_; }
   Millis ran(SteadyTime now) const { return since(began_, paused_ ? paused_at_ : now) - stood_; }
   Millis stood() const { return stood_; }          // in all pauses that are over, and by extensions
-  std::int32_t for_record(SteadyTime now) const {  // model::LanePlace::limit_clock
+  std::int32_t for_record(SteadyTime now) const {  // model::LaneBay::limit_clock
     return model::limit_clock(paused_, since(began_, now) - stood_, stood_);
   }
 

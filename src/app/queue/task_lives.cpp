@@ -26,15 +26,15 @@ pid_t TaskLives::start(const port::ProcessSpec& spec, const port::TaskRun& run) 
     events.rung = [tell = run.on_rung](plan::Rung rung, plan::Why why) {
       tell(static_cast<unsigned>(rung), why == plan::Why::time_limit);
     };
-  CommandLife life(*commands_, clock_, run.place, manner, std::move(events));
+  CommandLife life(*commands_, clock_, run.bay, manner, std::move(events));
   const pid_t pid = life.begin(spec);
-  tasks_.erase(run.place);
-  tasks_.emplace(run.place, Task{.life = std::move(life), .on_command_end = run.on_command_end});
+  tasks_.erase(run.bay);
+  tasks_.emplace(run.bay, Task{.life = std::move(life), .on_command_end = run.on_command_end});
   return pid;
 }
 
-void TaskLives::tell(unsigned place, const port::TaskOrder& order) {
-  const auto found = tasks_.find(place);
+void TaskLives::tell(unsigned bay, const port::TaskOrder& order) {
+  const auto found = tasks_.find(bay);
   if (found == tasks_.end()) return;
   CommandLife& life = found->second.life;
   if (const auto* pause = std::get_if<port::PauseTask>(&order)) life.tell(plan::Paused{pause->on});
@@ -42,8 +42,8 @@ void TaskLives::tell(unsigned place, const port::TaskOrder& order) {
   else life.tell(plan::Asked{plan::Why::cancelled});
 }
 
-port::TaskStands TaskLives::stands(unsigned place) const {
-  const auto found = tasks_.find(place);
+port::TaskStands TaskLives::stands(unsigned bay) const {
+  const auto found = tasks_.find(bay);
   if (found == tasks_.end() || !found->second.life.may_be_extended()) return port::TaskStands::ending;
   return found->second.life.is_paused() ? port::TaskStands::paused : port::TaskStands::running;
 }
@@ -58,7 +58,7 @@ std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::opti
   const auto consider = [&deadline](std::optional<SteadyTime> time) {
     if (time && (!deadline || *time < *deadline)) deadline = time;
   };
-  for (const auto& [place, task] : tasks_) {
+  for (const auto& [bay, task] : tasks_) {
     consider(task.life.deadline());
     consider(task.in_doubt_until);
     if (task.life.is_over() && !task.in_doubt_until) deadline = SteadyTime{};
@@ -66,7 +66,7 @@ std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::opti
   hear(deadline);
   const SteadyTime now = clock_.steady();
   std::vector<port::TaskOver> over;
-  for (auto& [place, task] : tasks_) {
+  for (auto& [bay, task] : tasks_) {
     task.life.passed();
     if (task.in_doubt_until && (told_to_end_ || now >= *task.in_doubt_until)) {
       task.taken_down = told_to_end_;
@@ -74,14 +74,14 @@ std::vector<port::TaskOver> TaskLives::wait(std::span<const int> also, std::opti
     }
     if (!task.life.is_over() || task.in_doubt_until) continue;
     port::TaskOver& one = over.emplace_back();
-    one.place = place;
+    one.bay = bay;
     one.ended = task.life.ended();
     one.cancelled = is_cancelled(one.ended, task.life.why(), task.life.why_it_ended());
     one.taken_down = task.taken_down;
     one.survived = task.life.survived();
     one.peak_memory_kib = task.life.peak_memory_kib();
   }
-  for (const port::TaskOver& one : over) tasks_.erase(one.place);
+  for (const port::TaskOver& one : over) tasks_.erase(one.bay);
   return over;
 }
 
@@ -91,7 +91,7 @@ void TaskLives::hear(std::optional<SteadyTime> deadline) {
       told_to_end_ = true;
       continue;
     }
-    for (auto& [place, task] : tasks_) task.life.heard(event);
+    for (auto& [bay, task] : tasks_) task.life.heard(event);
     if (const auto* end = std::get_if<port::CommandEnded>(&event)) heard(*end);
   }
 }
@@ -108,7 +108,7 @@ void TaskLives::before_burial(const port::CommandEnded& end) {
   const plan::Why why = found->second.life.why();
   if (why == plan::Why::none && plan::may_be_taken_down(end.how)) return;
   port::TaskOver over;
-  over.place = end.bay;
+  over.bay = end.bay;
   put_how(over.ended, end.how);
   put_why(over.ended, why);
   over.cancelled = is_cancelled(over.ended, why, why);

@@ -25,8 +25,8 @@ class TaskLives : public port::TaskKeeper {
       : commands_(std::move(commands)), clock_(clock) {}
 
   pid_t start(const port::ProcessSpec& spec, const port::TaskRun& run) override;
-  void tell(unsigned place, const port::TaskOrder& order) override;
-  port::TaskStands stands(unsigned place) const override;
+  void tell(unsigned bay, const port::TaskOrder& order) override;
+  port::TaskStands stands(unsigned bay) const override;
   bool told_to_end() override;
   std::vector<port::TaskOver> wait(std::span<const int> also, std::optional<SteadyTime> deadline) override;
 

@@ -90,7 +90,7 @@ std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
 
 // Whole lines, so that tasks never share one, of a length that can be one.
 void MapOutput::text(const app::MapTask& task, bool errors, std::string_view bytes) {
-  Rest& rest = rests_[task.place];
+  Rest& rest = rests_[task.bay];
   std::string& kept = errors ? rest.errors : rest.output;
   const std::size_t newline = bytes.rfind('\n'), whole = newline == std::string_view::npos ? 0 : newline + 1;
   const bool is_too_long = whole == 0 && kept.size() + bytes.size() > longest_line;
@@ -104,7 +104,7 @@ void MapOutput::text(const app::MapTask& task, bool errors, std::string_view byt
 
 // The next line there is another task's, or that of another try.
 void MapOutput::text_ends(const app::MapTask& task) {
-  const auto rest = rests_.find(task.place);
+  const auto rest = rests_.find(task.bay);
   if (rest == rests_.end()) return;
   for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
     if (!kept->empty()) write(fd, *kept + "\n");
@@ -167,7 +167,7 @@ void MapOutput::show_json(const app::MapTask& task, const app::MapEnd& end) {
                      {"number", task.number},
                      {"item", task.cells},
                      {"command", end.words},
-                     {"place", task.place},
+                     {"place", task.bay},
                      {"gpus", gpus},
                      {"tries", task.tries},
                      {"started", format_iso(task.started)},

@@ -44,7 +44,7 @@ class MapOutput {
   Outlet& outlet_;
   app::JobLogFile* log_;
   bool keep_order_;
-  std::map<std::size_t, Rest> rests_;            // by place: --line-buffer
+  std::map<std::size_t, Rest> rests_;            // by bay: --line-buffer
   std::map<std::uint64_t, port::TaskOutput> held_;  // by order: --keep-order
   std::uint64_t next_ = 0;                       // the first order not shown
   std::string first_failed_;

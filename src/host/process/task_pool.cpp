@@ -85,19 +85,20 @@ void EpollPool::forget(Fd& fd) const {
 }
 
 std::size_t EpollPool::open(port::ProcessSpec spec) {
-  auto place = std::make_unique<Place>();
-  place->spec = std::move(spec);
-  place->spec.own_group = true;
-  const auto free = std::find(places_.begin(), places_.end(), nullptr);
-  const auto number = static_cast<std::size_t>(free - places_.begin());
-  if (free == places_.end()) places_.emplace_back();
-  places_[number] = std::move(place);
+  auto bay = std::make_unique<Bay>();
+  bay->spec = std::move(spec);
+  bay->spec.own_group = true;
+  const auto free = std::find(bays_.begin(), bays_.end(), nullptr);
+  const auto number = static_cast<std::size_t>(free - bays_.begin());
+  if (free == bays_.end()) bays_.emplace_back();
+  bay->spec.set["THOLE_PLACE"] = std::to_string(number + 1);
+  bays_[number] = std::move(bay);
   return number;
 }
 
-void EpollPool::close(std::size_t place) { places_[place].reset(); }
+void EpollPool::close(std::size_t bay) { bays_[bay].reset(); }
 
-std::vector<std::string>& EpollPool::words(std::size_t place) { return places_[place]->spec.argv; }
+std::vector<std::string>& EpollPool::words(std::size_t bay) { return bays_[bay]->spec.argv; }
 
 Fd EpollPool::nameless_file() const {
   Fd file = open_at(AT_FDCWD, folder_.c_str(), O_TMPFILE | O_RDWR | O_APPEND, 0600);
@@ -106,14 +107,14 @@ Fd EpollPool::nameless_file() const {
   return file;
 }
 
-void EpollPool::prepare_streams(Place& place, std::size_t number) {
+void EpollPool::prepare_streams(Bay& bay, std::size_t number) {
   if (to_ == port::OutputTo::ours) {
-    place.spec.output = STDOUT_FILENO;
-    place.spec.errors = STDERR_FILENO;
+    bay.spec.output = STDOUT_FILENO;
+    bay.spec.errors = STDERR_FILENO;
     return;
   }
-  for (Stream* stream : {&place.output, &place.errors}) {
-    int& theirs = stream == &place.output ? place.spec.output : place.spec.errors;
+  for (Stream* stream : {&bay.output, &bay.errors}) {
+    int& theirs = stream == &bay.output ? bay.spec.output : bay.spec.errors;
     if (to_ == port::OutputTo::files) {
       if (!stream->file) stream->file = nameless_file();
       theirs = stream->file.get();
@@ -121,7 +122,7 @@ void EpollPool::prepare_streams(Place& place, std::size_t number) {
     }
     Pipe pipe = make_pipe();
     ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
-    listen(pipe.read.get(), stream == &place.output ? Source::output : Source::errors, number);
+    listen(pipe.read.get(), stream == &bay.output ? Source::output : Source::errors, number);
     stream->file = std::move(pipe.read);
     theirs = pipe.write.release();               // closed when the task runs
   }
@@ -134,52 +135,52 @@ void EpollPool::check_program(const std::string& program) {
 }
 
 void EpollPool::start(std::size_t number) {
-  Place& place = *places_[number];
-  place.spec.output = place.spec.errors = -1;
+  Bay& bay = *bays_[number];
+  bay.spec.output = bay.spec.errors = -1;
   const auto close_theirs = [&] {
     if (to_ != port::OutputTo::pipes) return;
-    for (const int end : {place.spec.output, place.spec.errors})
+    for (const int end : {bay.spec.output, bay.spec.errors})
       if (end >= 0) ::close(end);
   };
   try {
-    prepare_streams(place, number);
-    if (place.launch) place.launch->arguments_changed();
-    else place.launch = std::make_unique<Launch>(place.spec, inherited_);
-    place.pid = place.launch->start_again(place.end);
+    prepare_streams(bay, number);
+    if (bay.launch) bay.launch->arguments_changed();
+    else bay.launch = std::make_unique<Launch>(bay.spec, inherited_);
+    bay.pid = bay.launch->start_again(bay.end);
   } catch (...) {
     close_theirs();
-    for (Stream* stream : {&place.output, &place.errors}) forget(stream->file);   // others may want for descriptors, too
+    for (Stream* stream : {&bay.output, &bay.errors}) forget(stream->file);       // others may want for descriptors, too
     throw;
   }
   close_theirs();
-  place.spec.bound = nullptr;                    // told once
-  listen_for_end(place, number);
+  bay.spec.bound = nullptr;                      // told once
+  listen_for_end(bay, number);
 }
 
 // Of whose end we could not know must not run on; what was begun is not to be begun again, so this is no want that passes.
-void EpollPool::listen_for_end(Place& place, std::size_t number) {
+void EpollPool::listen_for_end(Bay& bay, std::size_t number) {
   try {
-    listen(place.end.get(), Source::task, number);
+    listen(bay.end.get(), Source::task, number);
   } catch (const Error& error) {
-    ::kill(-place.pid, SIGKILL);
-    ::waitpid(place.pid, nullptr, 0);
-    place.pid = 0;
-    place.end.reset();
+    ::kill(-bay.pid, SIGKILL);
+    ::waitpid(bay.pid, nullptr, 0);
+    bay.pid = 0;
+    bay.end.reset();
     throw Error(error.code(), error.full());
   }
 }
 
-void EpollPool::signal(std::size_t place, model::Signal signal) {
-  const pid_t command = places_[place]->pid;
+void EpollPool::signal(std::size_t bay, model::Signal signal) {
+  const pid_t command = bays_[bay]->pid;
   if (command <= 0) return;
   signal_command(command, static_cast<int>(signal));
   if (signal == model::Signal::kill || signal == model::Signal::stop) return;
   signal_command(command, SIGCONT);              // a stopped one must run to hear it
 }
 
-std::vector<std::string> EpollPool::group(std::size_t place) {
+std::vector<std::string> EpollPool::group(std::size_t bay) {
   std::vector<ProcessStat> members = our_descendants();
-  std::erase_if(members, [group = places_[place]->pid](const ProcessStat& process) { return process.group != group; });
+  std::erase_if(members, [group = bays_[bay]->pid](const ProcessStat& process) { return process.group != group; });
   return describe(members);
 }
 
@@ -191,16 +192,16 @@ std::vector<std::string> EpollPool::out_of_reach() {
 
 // A member that has another parent than us is below one of these, or below what has left the group.
 void EpollPool::give_up(std::size_t number) {
-  Place& place = *places_[number];
-  for (const ProcessStat& process : our_descendants({{place.pid}}))
-    if (process.parent == ::getpid() && process.group == place.pid) strangers_.push_back(process.pid);
+  Bay& bay = *bays_[number];
+  for (const ProcessStat& process : our_descendants({{bay.pid}}))
+    if (process.parent == ::getpid() && process.group == bay.pid) strangers_.push_back(process.pid);
   if (to_ == port::OutputTo::pipes)
-    for (Stream* stream : {&place.output, &place.errors})
+    for (Stream* stream : {&bay.output, &bay.errors})
       if (stream->file) forget(stream->file);
-  if (place.end) forget(place.end);
-  if (std::exchange(place.left_group, false)) --groups_left_;
-  place.given_up = true;
-  let_go_of_group(place);
+  if (bay.end) forget(bay.end);
+  if (std::exchange(bay.left_group, false)) --groups_left_;
+  bay.given_up = true;
+  let_go_of_group(bay);
 }
 
 port::Written EpollPool::take(Stream& stream, bool used_again) const {
@@ -225,16 +226,16 @@ port::Written EpollPool::take(Stream& stream, bool used_again) const {
 
 // What a task has left in a session of its own is our child by now, and has the files.
 bool EpollPool::may_others_write() const {
-  const auto is_there = [](const auto& place) { return place && place->pid > 0; };
-  const auto commands = static_cast<std::size_t>(std::ranges::count_if(places_, is_there));
+  const auto is_there = [](const auto& bay) { return bay && bay->pid > 0; };
+  const auto commands = static_cast<std::size_t>(std::ranges::count_if(bays_, is_there));
   return number_of_own_children().value_or(commands + 1) > commands;
 }
 
 port::TaskOutput EpollPool::take_output(std::size_t number) {
-  Place& place = *places_[number];
+  Bay& bay = *bays_[number];
   if (to_ != port::OutputTo::files) return {};
-  const bool used_again = !place.left_group && !place.given_up && !may_others_write();
-  return {take(place.output, used_again), take(place.errors, used_again)};
+  const bool used_again = !bay.left_group && !bay.given_up && !may_others_write();
+  return {take(bay.output, used_again), take(bay.errors, used_again)};
 }
 
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
@@ -242,10 +243,10 @@ void EpollPool::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, n
 
 void EpollPool::hold_texts(bool on) {
   if (to_ != port::OutputTo::pipes || std::exchange(holds_texts_, on) == on) return;
-  for (std::size_t number = 0; number < places_.size(); ++number) {
-    if (!places_[number]) continue;
-    Place& place = *places_[number];
-    for (auto [stream, source] : {std::pair{&place.output, Source::output}, {&place.errors, Source::errors}}) {
+  for (std::size_t number = 0; number < bays_.size(); ++number) {
+    if (!bays_[number]) continue;
+    Bay& bay = *bays_[number];
+    for (auto [stream, source] : {std::pair{&bay.output, Source::output}, {&bay.errors, Source::errors}}) {
       if (!stream->file) continue;
       if (on) unwatch(stream->file.get());
       else listen(stream->file.get(), source, number);
@@ -256,8 +257,8 @@ void EpollPool::hold_texts(bool on) {
 std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadline) {
   events_.clear();
   if (to_ == port::OutputTo::pipes)
-    for (auto& place : places_)
-      if (place) { place->output.buffer.clear(); place->errors.buffer.clear(); }
+    for (auto& bay : bays_)
+      if (bay) { bay->output.buffer.clear(); bay->errors.buffer.clear(); }
   if (stirred_) {
     const SteadyTime look = heeds_each_end() ? SteadyTime{} : next_look_;
     deadline = deadline ? std::min(*deadline, look) : look;
@@ -293,28 +294,28 @@ void EpollPool::happened(Source source, std::size_t number) {
 }
 
 void EpollPool::ended(std::size_t number) {
-  Place& place = *places_[number];
+  Bay& bay = *bays_[number];
   siginfo_t how{};
-  const auto pid = static_cast<id_t>(place.pid);
-  if (!place.end || ::waitid(P_PID, pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) return;
-  forget(place.end);
+  const auto pid = static_cast<id_t>(bay.pid);
+  if (!bay.end || ::waitid(P_PID, pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) return;
+  forget(bay.end);
   if (to_ == port::OutputTo::pipes) {
     read_stream(number, false, true);
     read_stream(number, true, true);
   }
   port::PoolEvent event;
   event.kind = Kind::ended;
-  event.place = number;
+  event.bay = number;
   put_how(event.how, how_ended(how));
-  event.left_group = place.left_group = group_lives(place.pid);
-  if (!place.left_group) let_go_of_group(place);
+  event.left_group = bay.left_group = group_lives(bay.pid);
+  if (!bay.left_group) let_go_of_group(bay);
   else ++groups_left_;
   events_.push_back(std::move(event));
 }
 
 // One event a stream and a wait; what a task wrote before its end comes before the event of its end.
 void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
-  Stream& stream = errors ? places_[number]->errors : places_[number]->output;
+  Stream& stream = errors ? bays_[number]->errors : bays_[number]->output;
   if (!stream.file) return;
   const std::size_t before = stream.buffer.size();
   for (ssize_t n = 1; n > 0;) {
@@ -327,14 +328,14 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
   }
   if (to_the_end && stream.file) forget(stream.file);
   const auto same = [&](const port::PoolEvent& event) {
-    return event.kind == Kind::text && event.place == number && event.errors == errors;
+    return event.kind == Kind::text && event.bay == number && event.errors == errors;
   };
   const auto told = std::find_if(events_.begin(), events_.end(), same);
   if (told != events_.end()) { told->bytes = stream.buffer; return; }
   if (stream.buffer.size() == before) return;
   port::PoolEvent event;
   event.kind = Kind::text;
-  event.place = number;
+  event.bay = number;
   event.errors = errors;
   event.bytes = stream.buffer;
   events_.push_back(std::move(event));
@@ -351,15 +352,15 @@ void EpollPool::read_signals() {
 }
 
 void EpollPool::look_at_groups() {
-  for (std::size_t number = 0; number < places_.size(); ++number) {
-    Place* place = places_[number].get();
-    if (!place || !place->left_group || group_lives(place->pid)) continue;
-    place->left_group = false;
-    let_go_of_group(*place);
+  for (std::size_t number = 0; number < bays_.size(); ++number) {
+    Bay* bay = bays_[number].get();
+    if (!bay || !bay->left_group || group_lives(bay->pid)) continue;
+    bay->left_group = false;
+    let_go_of_group(*bay);
     --groups_left_;
     port::PoolEvent event;
     event.kind = Kind::alone;
-    event.place = number;
+    event.bay = number;
     events_.push_back(std::move(event));
   }
 }
@@ -372,20 +373,20 @@ bool EpollPool::group_lives(pid_t group) const {
 }
 
 // Only now the kernel may give its number to strangers: nothing is signalled by it any more.
-void EpollPool::let_go_of_group(Place& place) {
-  while (reap(P_PGID, place.pid) == Reaped::ended) {}
-  place.pid = 0;
+void EpollPool::let_go_of_group(Bay& bay) {
+  while (reap(P_PGID, bay.pid) == Reaped::ended) {}
+  bay.pid = 0;
 }
 
 bool EpollPool::is_command(pid_t child) const {
-  return std::ranges::any_of(places_, [child](const auto& place) { return place && place->pid == child; });
+  return std::ranges::any_of(bays_, [child](const auto& bay) { return bay && bay->pid == child; });
 }
 
-// Of the groups of all places; the commands are among them.
+// Of the groups of all bays; the commands are among them.
 std::vector<ProcessStat> EpollPool::members() const {
   std::vector<pid_t> groups;
-  for (const auto& place : places_)
-    if (place && place->pid > 0) groups.push_back(place->pid);
+  for (const auto& bay : bays_)
+    if (bay && bay->pid > 0) groups.push_back(bay->pid);
   std::ranges::sort(groups);
   std::vector<ProcessStat> members = our_descendants(groups);
   std::erase_if(members, [&](const ProcessStat& process) { return !std::ranges::binary_search(groups, process.group); });
@@ -415,8 +416,8 @@ bool EpollPool::reap_orphans() {
       return found;
     }
     commands.clear();
-    for (const auto& place : places_)
-      if (place && place->pid > 0) commands.push_back(place->pid);
+    for (const auto& bay : bays_)
+      if (bay && bay->pid > 0) commands.push_back(bay->pid);
     std::ranges::sort(commands);
     bool reaped = false;
     for (const pid_t child : listed.value_or(std::vector<pid_t>{any.si_pid})) {
@@ -430,11 +431,11 @@ bool EpollPool::reap_orphans() {
 }
 
 void EpollPool::stop_all() {
-  for (const auto& place : places_)
-    if (place && place->pid > 0) signal_command(place->pid, SIGSTOP);
+  for (const auto& bay : bays_)
+    if (bay && bay->pid > 0) signal_command(bay->pid, SIGSTOP);
   ::raise(SIGSTOP);
-  for (const auto& place : places_)
-    if (place && place->pid > 0) signal_command(place->pid, SIGCONT);
+  for (const auto& bay : bays_)
+    if (bay && bay->pid > 0) signal_command(bay->pid, SIGCONT);
 }
 
 }  // namespace thole::host

@@ -1,7 +1,7 @@
 // Many short commands side by side: the real implementation of port::TaskPool.
 //
-// How it works. Each place has a Launch that is used again and again, so that a task costs what vfork, exec and exit cost and
-// little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its place that is used again as
+// How it works. Each bay has a Launch that is used again and again, so that a task costs what vfork, exec and exit cost and
+// little else: its end is told by a pidfd in one epoll set, what it writes goes to a file of its bay that is used again as
 // long as it stays empty. Its process group is its own, so that a signal reaches all of it; we are the subreaper, so that what
 // outlives the command becomes our child and its end is told too. A command that has ended is not waited for before its group
 // has: until then no stranger can be given the number by which the group is signalled.
@@ -40,15 +40,15 @@ class EpollPool : public port::TaskPool {
   ~EpollPool() override;
 
   std::size_t open(port::ProcessSpec spec) override;
-  void close(std::size_t place) override;
-  std::vector<std::string>& words(std::size_t place) override;
+  void close(std::size_t bay) override;
+  std::vector<std::string>& words(std::size_t bay) override;
   void check_program(const std::string& program) override;
-  void start(std::size_t place) override;
-  void signal(std::size_t place, model::Signal signal) override;
-  std::vector<std::string> group(std::size_t place) override;
+  void start(std::size_t bay) override;
+  void signal(std::size_t bay, model::Signal signal) override;
+  std::vector<std::string> group(std::size_t bay) override;
   std::vector<std::string> out_of_reach() override;
-  void give_up(std::size_t place) override;
-  port::TaskOutput take_output(std::size_t place) override;
+  void give_up(std::size_t bay) override;
+  port::TaskOutput take_output(std::size_t bay) override;
   void watch(int fd) override;
   void unwatch(int fd) override;
   void hold_texts(bool on) override;
@@ -64,7 +64,7 @@ class EpollPool : public port::TaskPool {
     Fd file;                                     // what it writes to, or our end of its pipe
     std::string buffer;                          // of a pipe: what was read since the last wait
   };
-  struct Place {
+  struct Bay {
     port::ProcessSpec spec;
     std::unique_ptr<Launch> launch;              // made by the first start
     pid_t pid = 0;                               // of the task, and its group; not waited for yet. 0: idle
@@ -77,8 +77,8 @@ class EpollPool : public port::TaskPool {
 
   void listen(int fd, Source source, std::size_t number, std::uint32_t events = EPOLLIN) const;
   void forget(Fd& fd) const;
-  void listen_for_end(Place& place, std::size_t number);
-  void prepare_streams(Place& place, std::size_t number);
+  void listen_for_end(Bay& bay, std::size_t number);
+  void prepare_streams(Bay& bay, std::size_t number);
   Fd nameless_file() const;
   port::Written take(Stream& stream, bool used_again) const;
   void happened(Source source, std::size_t number);
@@ -87,7 +87,7 @@ class EpollPool : public port::TaskPool {
   void read_signals();
   void look_at_groups();
   bool group_lives(pid_t group) const;
-  void let_go_of_group(Place& place);
+  void let_go_of_group(Bay& bay);
   bool is_command(pid_t child) const;
   std::vector<ProcessStat> members() const;
   bool heeds_each_end() const;
@@ -112,7 +112,7 @@ class EpollPool : public port::TaskPool {
   port::OutputTo to_;
   std::string folder_;
   Fd epoll_, signals_, children_;
-  std::vector<std::unique_ptr<Place>> places_;   // null: closed
+  std::vector<std::unique_ptr<Bay>> bays_;       // null: closed
   std::vector<port::PoolEvent> events_;
   std::size_t groups_left_ = 0;
   bool holds_texts_ = false;

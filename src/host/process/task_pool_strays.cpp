@@ -29,7 +29,7 @@ bool EpollPool::has_living_children() {
   return ::waitid(P_ALL, 0, &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
 }
 
-// Children that are no command of a place; those that have ended are waited for here, but for our own helpers. Whoever lives
+// Children that are no command of a bay; those that have ended are waited for here, but for our own helpers. Whoever lives
 // below us has a child of ours above it, which may have ended since: so only a list without any proves that there is nobody.
 bool EpollPool::has_other_children() {
   for (int looks = 0; looks < 16; ++looks) {
@@ -58,10 +58,10 @@ std::vector<EpollPool::Stray> EpollPool::left_behind(std::vector<ProcessStat>* o
   std::map<pid_t, bool> others;                // parents come before children
   std::map<pid_t, Stray> known;
   for (auto& process : our_descendants()) {
-    const auto runs = [&](const auto& place) {
-      return place && place->pid > 0 && (process.pid == place->pid || process.group == place->pid);
+    const auto runs = [&](const auto& bay) {
+      return bay && bay->pid > 0 && (process.pid == bay->pid || process.group == bay->pid);
     };
-    const bool of_task = others[process.parent] || std::ranges::any_of(places_, runs) ||
+    const bool of_task = others[process.parent] || std::ranges::any_of(bays_, runs) ||
                          std::ranges::find(strangers_, process.pid) != strangers_.end() ||
                          (process.parent == ::getpid() && is_of_a_lost_lane(process.pid, claims_));
     others[process.pid] = of_task;
@@ -85,7 +85,7 @@ std::vector<EpollPool::Stray> EpollPool::left_behind(std::vector<ProcessStat>* o
 
 // Where the kernel lists no children, as long as no command runs.
 bool EpollPool::lives_unlisted() const {
-  const bool runs = std::ranges::any_of(places_, [](const auto& place) { return place && place->pid > 0; });
+  const bool runs = std::ranges::any_of(bays_, [](const auto& bay) { return bay && bay->pid > 0; });
   return !runs && !had_strangers_ && strangers_.empty() && has_living_children();
 }
 

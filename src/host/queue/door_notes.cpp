@@ -23,13 +23,13 @@ std::optional<port::NotedEnd> LocalDoor::noted_end(const model::Task& task) {
   if (task.lane >= model::lane_of_untold) return std::nullopt;
   const port::SeenRecord record = files_.see_record(static_cast<unsigned>(task.lane), false);
   if (!record || record->magic != model::lane_magic) return std::nullopt;
-  for (const model::LanePlace& place : record->places) {
-    if (place.phase.load() != model::TaskPhase::ended || place.seal != model::end_seal(place)) continue;
-    if (place.job != task.job || place.task != task.index || place.runs != task.runs) continue;
+  for (const model::LaneBay& bay : record->bays) {
+    if (bay.phase.load() != model::TaskPhase::ended || bay.seal != model::end_seal(bay)) continue;
+    if (bay.job != task.job || bay.task != task.index || bay.runs != task.runs) continue;
     port::NotedEnd end;
-    end.at = WallTime{Millis{place.ended_ms}};
-    if (place.exit_code >= 0) end.exit_code = place.exit_code;
-    if (place.signal >= 0) end.signal = place.signal;
+    end.at = WallTime{Millis{bay.ended_ms}};
+    if (bay.exit_code >= 0) end.exit_code = bay.exit_code;
+    if (bay.signal >= 0) end.signal = bay.signal;
     return end;
   }
   return std::nullopt;

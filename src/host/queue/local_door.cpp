@@ -54,10 +54,10 @@ std::optional<port::RunTrace> trace_of(const QueueFiles& files, const model::Tas
   if (boot == model::Boot::another) return std::nullopt;
   port::RunTrace run{.mark = mark};
   port::put_lane(run, &record, is_copy(record, seen.file()));
-  for (std::size_t i = 0; i < record.places.size(); ++i) {
-    const model::LanePlace& place = record.places[i];
-    if (place.phase.load() != model::TaskPhase::reached || place.job != task.job || place.task != task.index) continue;
-    if (place.runs != task.runs) continue;
+  for (std::size_t i = 0; i < record.bays.size(); ++i) {
+    const model::LaneBay& bay = record.bays[i];
+    if (bay.phase.load() != model::TaskPhase::reached || bay.job != task.job || bay.task != task.index) continue;
+    if (bay.runs != task.runs) continue;
     const model::NotedCommand command = model::noted_command(record, i, boot);
     run.command = command.pid;
     run.identity = command.identity;

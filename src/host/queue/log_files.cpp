@@ -47,7 +47,7 @@ std::optional<Hole> hole_for(std::uint64_t start, std::uint64_t length, std::uin
 
 bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) const {
   pack = Pack{};
-  pack.name = use.alone ? fmt::format("{}.log", use.job) : fmt::format("{}/{}-{}.log", use.job, use.lane, use.place);
+  pack.name = use.alone ? fmt::format("{}.log", use.job) : fmt::format("{}/{}-{}.log", use.job, use.lane, use.bay);
   pack.path = directory_ + "/" + pack.name;
   const std::string folder = fmt::format("{}/{}", directory_, use.job);
   make_directory(directory_, 0700);              // somebody may have removed it
@@ -59,7 +59,7 @@ bool LogFiles::open(Pack& pack, const port::LogUse& use, std::string& problem) c
 }
 
 LogFiles::Spot LogFiles::next(const port::LogUse& use) {
-  Pack& pack = packs_[use.place];
+  Pack& pack = packs_[use.bay];
   Spot spot;
   struct stat about {};
   const bool removed = pack.file && (::fstat(pack.file.get(), &about) != 0 || about.st_nlink == 0);
@@ -70,7 +70,7 @@ LogFiles::Spot LogFiles::next(const port::LogUse& use) {
 }
 
 int LogFiles::begin(const port::LogUse& use, std::string_view header) {
-  Pack& pack = packs_[use.place];
+  Pack& pack = packs_[use.bay];
   if (!pack.file) return -1;
   static_cast<void>(write_all(pack.file.get(), header));   // a full disk has no room for it
   pack.limit = use.limit_mib.value_or(0) << 20;
@@ -79,7 +79,7 @@ int LogFiles::begin(const port::LogUse& use, std::string_view header) {
 }
 
 std::optional<std::uint64_t> LogFiles::end(const port::LogUse& use, std::string_view footer) {
-  Pack& pack = packs_[use.place];
+  Pack& pack = packs_[use.bay];
   if (!pack.file) return std::nullopt;
   static_cast<void>(write_all(pack.file.get(), footer));
   cut(pack);
@@ -87,7 +87,7 @@ std::optional<std::uint64_t> LogFiles::end(const port::LogUse& use, std::string_
 }
 
 std::string LogFiles::tail(const port::LogUse& use, std::size_t bytes) {
-  const Pack& pack = packs_[use.place];
+  const Pack& pack = packs_[use.bay];
   if (!pack.file) return "";
   const std::uint64_t end = size_of(pack.file.get()), from = std::max(pack.start, end > bytes ? end - bytes : 0);
   std::string text(end - from, '\0');
@@ -117,7 +117,7 @@ std::optional<SteadyTime> LogFiles::trim(SteadyTime now) {
       inotify_event event;
       std::memcpy(&event, events + at, sizeof event);
       at += static_cast<ssize_t>(sizeof event + event.len);
-      for (auto& [place, pack] : packs_)
+      for (auto& [bay, pack] : packs_)
         if (pack.watch == event.wd && (event.mask & IN_MODIFY)) {
           cut(pack);
           pack.watch = -1;
@@ -125,7 +125,7 @@ std::optional<SteadyTime> LogFiles::trim(SteadyTime now) {
         }
     }
   std::optional<SteadyTime> next;
-  for (auto& [place, pack] : packs_) {
+  for (auto& [bay, pack] : packs_) {
     if (pack.look_again && *pack.look_again <= now) {
       cut(pack);                                 // what was written since the last look
       watch(pack);

@@ -1,7 +1,7 @@
 // What tasks write, in files under logs/ of the queue's directory.
 //
 // How this works. The log of a job with one task is `17.log`; each run is appended to it. A job with many tasks has a directory
-// `17/`: every place of every lane packs the logs of its tasks one after the other into a file of its own (`3-0.log`), and the
+// `17/`: every bay of every lane packs the logs of its tasks one after the other into a file of its own (`3-0.log`), and the
 // store says of each task where its text lies. So a task costs no file. The descriptor is the task's own stdout: nothing is
 // copied, and a dead lane breaks no pipe.
 //
@@ -31,13 +31,13 @@ class LogFiles : public port::TaskLogs {
   Spot next(const port::LogUse& use) override;
   int begin(const port::LogUse& use, std::string_view header) override;
   std::optional<std::uint64_t> end(const port::LogUse& use, std::string_view footer) override;
-  void let_go(unsigned place) override { packs_.erase(place); }   // the next task opens it again
+  void let_go(unsigned bay) override { packs_.erase(bay); }       // the next task opens it again
   std::string tail(const port::LogUse& use, std::size_t bytes) override;
   int growth() const override { return growth_.get(); }
   std::optional<SteadyTime> trim(SteadyTime now) override;
 
  private:
-  // The file of one place, and the task that writes to it.
+  // The file of one bay, and the task that writes to it.
   struct Pack {
     model::JobId job = 0;
     Fd file;
@@ -52,7 +52,7 @@ class LogFiles : public port::TaskLogs {
   void cut(Pack& pack) const;
 
   std::string directory_;
-  std::map<unsigned, Pack> packs_;               // by place
+  std::map<unsigned, Pack> packs_;               // by bay
   Fd growth_;
 };
 

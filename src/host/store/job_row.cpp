@@ -101,7 +101,7 @@ model::Task task_row(const Rows& rows) {
   task.runs = static_cast<unsigned>(rows.integer(task_runs));
   task.tries = static_cast<unsigned>(rows.integer(task_tries));
   task.lane = rows.count(task_lane);
-  task.place = static_cast<unsigned>(rows.integer(task_lane_place));
+  task.bay = static_cast<unsigned>(rows.integer(task_lane_place));
   task.started = rows.maybe_time(task_started);
   task.ended = rows.maybe_time(task_ended);
   if (const std::int64_t when = rows.integer(task_ready); when > 0) task.ready = WallTime(Millis(when));

@@ -105,24 +105,24 @@ std::optional<std::int64_t> place_of(Database& db, const std::vector<std::string
 }
 
 port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::TakeWish& wish,
-                      const port::TakeWish::Place& place, WallTime now) {
+                      const port::TakeWish::Bay& bay, WallTime now) {
   const auto gpus = place_of(db, wish.gpus);
-  const auto log = place.log.empty() ? std::nullopt : std::optional<std::string_view>(place.log);
+  const auto log = bay.log.empty() ? std::nullopt : std::optional<std::string_view>(bay.log);
   if (next.has_row) {
     db.run(
         "UPDATE task SET state = 2, flags = 0, runs = runs + 1, tries = tries + 1, lane = ?3, lane_place = ?4, started = ?5, "
         "ended = NULL, ready = 0, exit_code = NULL, signal = NULL, reason = NULL, place = ?6, log = ?7, log_offset = ?8, "
         "log_length = NULL, peak_memory = NULL, peak_gpu_memory = NULL WHERE job = ?1 AND idx = ?2",
-        row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
+        row.job.id, next.index, wish.lane, bay.number, now, gpus, log, bay.log_offset);
   } else {
     db.run("INSERT INTO task(job, idx, state, runs, tries, lane, lane_place, started, place, log, log_offset) "
            "VALUES(?, ?, 2, 1, 1, ?, ?, ?, ?, ?, ?)",
-           row.job.id, next.index, wish.lane, place.number, now, gpus, log, place.log_offset);
+           row.job.id, next.index, wish.lane, bay.number, now, gpus, log, bay.log_offset);
   }
   --row.job.counts[TaskState::queued];
   ++row.job.counts[TaskState::running];
   if (!row.job.started) row.job.started = now;
-  return {row.job.id, next.index, place.number, next.runs + 1, next.tries + 1, {}, row.job.terms.time};
+  return {row.job.id, next.index, bay.number, next.runs + 1, next.tries + 1, {}, row.job.terms.time};
 }
 
 // How a change may let tasks begin: with what is on the disk already, or with what it syncs itself.
@@ -137,14 +137,14 @@ std::optional<std::vector<port::TakenTask>> take(Database& db, Ledger& ledger, c
   std::vector<port::TakenTask> taken;
   JobRow* row = ledger.find(wish.job);
   if (!row || db.integer("SELECT draining FROM queue") != 0) return taken;
-  for (const port::TakeWish::Place& place : wish.places) {
+  for (const port::TakeWish::Bay& bay : wish.bays) {
     row->job.ready.reset();                      // by the clock of each task; see next_task
     if (model::held_back(row->job, now)) break;
     const auto next = next_task(db, *row, now);
     if (!next) break;
     if (!sync.ours && (next->has_row || !may_begin(db, wish.job, next->index, now, sync.takes))) return std::nullopt;
     if (sync.ours && !next->has_row) move_mark(db, *row, next->index, now, sync.takes);
-    taken.push_back(start(db, *row, *next, wish, place, now));
+    taken.push_back(start(db, *row, *next, wish, bay, now));
   }
   return taken;
 }

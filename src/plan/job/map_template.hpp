@@ -1,6 +1,6 @@
 // The command of `map` with places in it, read once and filled for every task.
 //
-// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the place it runs
+// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the bay it runs
 // in, both from 1. {.} {/} {//} {/.} are the item as a path: without its extension, its last part, what lies above it, its last
 // part without extension; {1.} {2/} … those of a cell. {{…}} stands for the place itself; other braces are left alone, as in
 // sweep_template.hpp. A command without any place gets the item as its last words, as xargs and GNU parallel do.

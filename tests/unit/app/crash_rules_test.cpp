@@ -29,14 +29,14 @@ model::Task running(model::JobId job, model::TaskIndex index, unsigned runs) {
 std::unique_ptr<model::LaneRecord> record(TaskPhase phase, model::JobId job, model::TaskIndex task, std::uint32_t runs) {
   auto made = std::make_unique<model::LaneRecord>();
   made->magic = model::lane_magic;
-  auto& place = made->places[3];
-  place.phase.store(phase);
-  place.job = job;
-  place.task = task;
-  place.runs = runs;
-  place.exit_code = 7;
-  place.signal = -1;
-  place.ended_ms = 4'000;
+  auto& bay = made->bays[3];
+  bay.phase.store(phase);
+  bay.job = job;
+  bay.task = task;
+  bay.runs = runs;
+  bay.exit_code = 7;
+  bay.signal = -1;
+  bay.ended_ms = 4'000;
   return made;
 }
 
@@ -66,9 +66,9 @@ TEST(CrashRules, AnEndInTheRecordIsTheEnd) {
 TEST(CrashRules, AnEndOfAnotherBootCountsWithItsSealOnly) {
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
   EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::lost);
-  ended->places[3].seal = model::end_seal(ended->places[3]);
+  ended->bays[3].seal = model::end_seal(ended->bays[3]);
   EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::failed);
-  ended->places[3].exit_code = 0;                // a sector of another moment
+  ended->bays[3].exit_code = 0;                  // a sector of another moment
   EXPECT_EQ(state_after(ended.get(), running(1, 2, 1), Boot::another), TaskState::lost);
 }
 
@@ -95,7 +95,7 @@ TEST(CrashRules, ACopyOfARecordNeverProvesThatSomethingHasNotBegun) {
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
   EXPECT_TRUE(std::holds_alternative<Unknown>(remains_of(running(1, 2, 1), ended.get(), Boot::this_one, 0, true)))
       << "its sectors may be of different moments";
-  ended->places[3].seal = model::end_seal(ended->places[3]);
+  ended->bays[3].seal = model::end_seal(ended->bays[3]);
   EXPECT_TRUE(std::holds_alternative<Ended>(remains_of(running(1, 2, 1), ended.get(), Boot::this_one, 0, true)));
 }
 
@@ -107,7 +107,7 @@ TEST(CrashRules, WhereTheBootIsNotToldNothingIsSaidOfWhatHasNotBegun) {
   EXPECT_EQ(std::get<Unknown>(remains_of(running(1, 2, 1), reached.get(), Boot::untold)).boot, Boot::untold);
   const auto ended = record(TaskPhase::ended, 1, 2, 1);
   EXPECT_TRUE(std::holds_alternative<Unknown>(remains_of(running(1, 2, 1), ended.get(), Boot::untold)));
-  ended->places[3].seal = model::end_seal(ended->places[3]);
+  ended->bays[3].seal = model::end_seal(ended->bays[3]);
   EXPECT_TRUE(std::holds_alternative<Ended>(remains_of(running(1, 2, 1), ended.get(), Boot::untold)));
   model::Task nowhere = running(1, 2, 1);
   nowhere.lane = model::lane_of_untold;
@@ -119,8 +119,8 @@ TEST(CrashRules, WhatTheRecordKnowsOfPeaksIsKeptAndAZeroIsNotKnown) {
   const auto end = [&] { return end_of(running(1, 2, 1), remains_of(running(1, 2, 1), ended.get(), Boot::this_one), {}, now); };
   EXPECT_EQ(end().peak_memory_mib, std::nullopt);
   EXPECT_EQ(end().peak_gpu_memory_mib, std::nullopt);
-  ended->places[3].peak_memory_kib = 2'049;
-  ended->places[3].peak_gpu_mib = 4'321;
+  ended->bays[3].peak_memory_kib = 2'049;
+  ended->bays[3].peak_gpu_mib = 4'321;
   EXPECT_EQ(end().peak_memory_mib, 3u);
   EXPECT_EQ(end().peak_gpu_memory_mib, 4'321u);
 }
@@ -142,30 +142,30 @@ TEST(CrashRules, WithoutARecordNobodyKnows) {
 
 TEST(CrashRules, ARunKnowsItsPlaceInTheRecord) {
   const auto made = record(TaskPhase::reached, 7, 2, 1);
-  EXPECT_EQ(place_of(running(7, 2, 1), made.get()), &made->places[3]);
-  EXPECT_EQ(place_of(running(7, 2, 2), made.get()), nullptr);
-  EXPECT_EQ(place_of(running(7, 2, 1), nullptr), nullptr);
+  EXPECT_EQ(bay_of(running(7, 2, 1), made.get()), &made->bays[3]);
+  EXPECT_EQ(bay_of(running(7, 2, 2), made.get()), nullptr);
+  EXPECT_EQ(bay_of(running(7, 2, 1), nullptr), nullptr);
 }
 
 TEST(CrashRules, APauseStopsTheClockOfALimit) {
-  model::LanePlace place{};
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{100});
-  place.limit_clock = model::limit_clock(true, Millis{10'900}, Seconds{0});   // paused after 10.9 s
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{10});
-  place.limit_clock = model::limit_clock(true, Seconds{0}, Seconds{0});
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
-  place.limit_clock = model::limit_clock(false, Seconds{10}, Millis{89'100});   // never too early
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{10});
-  place.limit_clock = model::limit_clock(false, Seconds{0}, Millis{std::numeric_limits<std::int64_t>::max() / 2});
-  EXPECT_LT(model::has_run(place.limit_clock, Seconds{100}), Seconds{0});
-  place.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});   // given 5 s more than it had run
-  EXPECT_LT(place.limit_clock, 0);
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{-5});
-  place.limit_clock = model::limit_clock(false, Seconds{0}, Seconds{-7});    // given 7 s less
-  EXPECT_GT(place.limit_clock, 0);
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), Seconds{107});
-  place.limit_clock = model::limit_clock(true, -std::chrono::hours{24 * 3650}, Seconds{0});
-  EXPECT_EQ(model::has_run(place.limit_clock, Seconds{100}), -std::chrono::hours{24 * 3650});
+  model::LaneBay bay{};
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{100});
+  bay.limit_clock = model::limit_clock(true, Millis{10'900}, Seconds{0});     // paused after 10.9 s
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{10});
+  bay.limit_clock = model::limit_clock(true, Seconds{0}, Seconds{0});
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{0});
+  bay.limit_clock = model::limit_clock(false, Seconds{10}, Millis{89'100});     // never too early
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{10});
+  bay.limit_clock = model::limit_clock(false, Seconds{0}, Millis{std::numeric_limits<std::int64_t>::max() / 2});
+  EXPECT_LT(model::has_run(bay.limit_clock, Seconds{100}), Seconds{0});
+  bay.limit_clock = model::limit_clock(true, Millis{-5'000}, Seconds{0});     // given 5 s more than it had run
+  EXPECT_LT(bay.limit_clock, 0);
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{-5});
+  bay.limit_clock = model::limit_clock(false, Seconds{0}, Seconds{-7});      // given 7 s less
+  EXPECT_GT(bay.limit_clock, 0);
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), Seconds{107});
+  bay.limit_clock = model::limit_clock(true, -std::chrono::hours{24 * 3650}, Seconds{0});
+  EXPECT_EQ(model::has_run(bay.limit_clock, Seconds{100}), -std::chrono::hours{24 * 3650});
 }
 
 TEST(CrashRules, OnlyRetryLostRunsALostTaskAgain) {

@@ -28,7 +28,7 @@ struct ToldOfTasks final : port::TaskKeeper {
     ++live;
     return 1;
   }
-  void tell(unsigned place, const port::TaskOrder& order) override { orders.emplace_back(place, order); }
+  void tell(unsigned bay, const port::TaskOrder& order) override { orders.emplace_back(bay, order); }
   port::TaskStands stands(unsigned) const override { return port::TaskStands::running; }
   bool told_to_end() override { return is_told; }
   std::vector<port::TaskOver> wait(std::span<const int>, std::optional<SteadyTime> deadline) override {
@@ -92,9 +92,9 @@ class LaneTest : public LanesTest {
     seat.record = port::SeenRecord(std::move(memory), Fd(::dup(lanes.record_file)));
     return app::run_lane(told, seat, first);
   }
-  static port::TaskOver done(unsigned place) {
+  static port::TaskOver done(unsigned bay) {
     port::TaskOver over;
-    over.place = place;
+    over.bay = bay;
     over.ended.exit_code = 0;
     return over;
   }
@@ -143,7 +143,7 @@ TEST_F(LaneTest, OneWhoseFileIsANewerProgramsLeavesItToThatOne) {
   EXPECT_EQ(waits, 3u);
   EXPECT_THAT(said, ElementsAre(HasSubstr("this lane ends after its present tasks")));
   EXPECT_EQ(runners.looks, looks) << "after that";
-  for (unsigned place : {0u, 1u}) EXPECT_EQ(record.places[place].phase.load(), model::TaskPhase::ended);
+  for (unsigned bay : {0u, 1u}) EXPECT_EQ(record.bays[bay].phase.load(), model::TaskPhase::ended);
 }
 
 // A full disk: what was killed then would be taken for what has never begun.
@@ -317,7 +317,7 @@ TEST_F(LaneDoor, ANewEndIsThatOfWhatRunsAndTheNextTaskHasTheLimitOfTheJob) {
   std::int32_t noted = 0;
   on_wait = [&]() -> std::vector<port::TaskOver> {
     if (++waits == 1) return {};
-    if (waits == 2) noted = record.places[0].limit_clock;
+    if (waits == 2) noted = record.bays[0].limit_clock;
     return {done(0)};
   };
   const SteadyTime before = ours.steady();

@@ -30,13 +30,13 @@ class OrphansTest : public LanesTest {
     take(id, static_cast<unsigned>(submission.tasks));
     const std::vector<model::Task> tasks = store->running();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      model::LanePlace& place = record.places[i];
-      place.job = tasks[i].job;
-      place.task = tasks[i].index;
-      place.runs = tasks[i].runs;
-      place.limit_clock = limit_clock;
-      place.started_ms = std::chrono::duration_cast<Millis>(at(1).time_since_epoch()).count();
-      place.phase.store(phase);
+      model::LaneBay& bay = record.bays[i];
+      bay.job = tasks[i].job;
+      bay.task = tasks[i].index;
+      bay.runs = tasks[i].runs;
+      bay.limit_clock = limit_clock;
+      bay.started_ms = std::chrono::duration_cast<Millis>(at(1).time_since_epoch()).count();
+      bay.phase.store(phase);
     }
     return tasks;
   }
@@ -74,7 +74,7 @@ class OrphansTest : public LanesTest {
 TEST_F(OrphansTest, ACommandThatIsReachedAndClosesTheLockDuringTheLookIsNotLost) {
   const model::Task task = one_left_running(job(), model::TaskPhase::taken);
   lanes.on_look = [&] {
-    record.places[0].phase.store(model::TaskPhase::reached);
+    record.bays[0].phase.store(model::TaskPhase::reached);
     lanes.begin(task);
     return Fd();
   };
@@ -93,7 +93,7 @@ TEST_F(OrphansTest, WhatNeverBeganAndNobodyHasTheLockOfIsQueuedAgain) {
 // Its lane was ours, so that it is our child now.
 TEST_F(OrphansTest, TheKernelTellsHowTheCommandOfADeadLaneHasEnded) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  record.places[0].pid = 4711;
+  record.bays[0].pid = 4711;
   lanes.begin(task);
   settle(task);
   ASSERT_TRUE(orphans->contains(task));
@@ -115,8 +115,8 @@ TEST_F(OrphansTest, WhoNotesItsNumberAfterItsLaneHasDiedIsKnownByThat) {
   lanes.on_look = [&] { return Fd(lock[0]); };   // its child, on its way to execve, has it
   settle(task);
   ASSERT_TRUE(orphans->contains(task));
-  record.places[0].pid = 4711;
-  record.places[0].phase.store(model::TaskPhase::reached);
+  record.bays[0].pid = 4711;
+  record.bays[0].phase.store(model::TaskPhase::reached);
   lanes.begin(task);
   orphans->look_after();
   EXPECT_EQ(orphans->commands(), std::vector<pid_t>{4711});
@@ -124,7 +124,7 @@ TEST_F(OrphansTest, WhoNotesItsNumberAfterItsLaneHasDiedIsKnownByThat) {
 
 TEST_F(OrphansTest, OneThatMayHaveBeenTakenDownWithEverythingIsNotSaidToHaveFailedAtOnce) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  record.places[0].pid = 4711;
+  record.bays[0].pid = 4711;
   children.ended[4711] = {.exit_code = {}, .signal = SIGKILL, .peak_memory_kib = {}};
   settle(task);
   ASSERT_TRUE(orphans->contains(task)) << "our own TERM may be a step behind";
@@ -136,11 +136,11 @@ TEST_F(OrphansTest, OneThatMayHaveBeenTakenDownWithEverythingIsNotSaidToHaveFail
 
 TEST_F(OrphansTest, WhatItsLaneHasNotedOfItsEndCountsWhereNothingElseIsKnown) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  model::LanePlace& place = record.places[0];
-  place.exit_code = 0;
-  place.signal = -1;
-  place.ended_ms = 1'000;
-  place.seal = model::end_seal(place);
+  model::LaneBay& bay = record.bays[0];
+  bay.exit_code = 0;
+  bay.signal = -1;
+  bay.ended_ms = 1'000;
+  bay.seal = model::end_seal(bay);
   settle(task);
   EXPECT_EQ(count(task.job, model::TaskState::done), 1u);
 }
@@ -151,7 +151,7 @@ TEST_F(OrphansTest, WhatACommandHasLeftIsEndedFromTermOnUnlessItLingers) {
     submission.spec.linger = lingers;
     lanes.signals.clear();
     const model::Task task = one_left_running(submission, model::TaskPhase::reached);
-    record.places[0].pid = 4711;
+    record.bays[0].pid = 4711;
     lanes.begin(task);
     settle(task);
     children.ended[4711] = {.exit_code = 0, .signal = {}, .peak_memory_kib = {}};
@@ -187,7 +187,7 @@ TEST_F(OrphansTest, WhatACopyOfARecordDoesNotNameIsLookedForAndThenLost) {
   record.pid_namespace = 77;
   record.namespace_seal = model::namespace_seal(record);
   record.number_seal = model::number_seal(record);
-  record.places[0].phase.store(model::TaskPhase::none);
+  record.bays[0].phase.store(model::TaskPhase::none);
   settle(task, true);
   EXPECT_EQ(lanes.looked_for.mark, app::task_mark(store->secret(), task)) << "whatever lane it is in there";
   EXPECT_EQ(lanes.looked_for.known_by, port::RunTrace::By::nothing);
@@ -200,7 +200,7 @@ TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotS
   lanes.begin(task);
   settle(task);
   EXPECT_EQ(lanes.signals, std::vector<int>{SIGCONT});
-  EXPECT_EQ(record.places[0].limit_clock, 99 - 30) << "it has run for 30 s, and stood for the rest";
+  EXPECT_EQ(record.bays[0].limit_clock, 99 - 30) << "it has run for 30 s, and stood for the rest";
   EXPECT_TRUE(orphans->next_look());
   orphans->look_after();
   EXPECT_EQ(lanes.signals.size(), 1u) << "once";
@@ -212,7 +212,7 @@ TEST_F(OrphansTest, WhatTheStoreSaysIsPausedIsStoppedAndItsLimitStandsStill) {
   alter(task.job, port::Verb::pause);
   settle(store->running().at(0));
   EXPECT_EQ(lanes.signals, std::vector<int>{SIGSTOP});
-  EXPECT_EQ(record.places[0].limit_clock, -1 - 99);
+  EXPECT_EQ(record.bays[0].limit_clock, -1 - 99);
 }
 
 // Somebody may have let it go on: a CONT of the kernel.
@@ -248,8 +248,8 @@ TEST_F(OrphansTest, ALimitGoesByTheStartOfTheCommandAndNotByTheClock) {
   lanes.begin(task);
   alter(task.job, port::Verb::pause);
   settle(store->running().at(0));
-  EXPECT_LE(record.places[0].limit_clock, -1 - 30);
-  EXPECT_GT(record.places[0].limit_clock, -1 - 90) << "99 s by the clock";
+  EXPECT_LE(record.bays[0].limit_clock, -1 - 30);
+  EXPECT_GT(record.bays[0].limit_clock, -1 - 90) << "99 s by the clock";
 }
 
 // A lane of an earlier build leaves there what one before it has noted.
@@ -257,11 +257,11 @@ TEST_F(OrphansTest, TheStartOfTheCommandOfAnotherRunSaysNothing) {
   const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
   record.commands[0] = {1, 77};
   record.command_seals[0] = model::command_seal(record, 0);
-  ++record.places[0].started_ms;
+  ++record.bays[0].started_ms;
   lanes.begin(task);
   alter(task.job, port::Verb::pause);
   settle(store->running().at(0));
-  EXPECT_EQ(record.places[0].limit_clock, -1 - 98) << "by the clock";
+  EXPECT_EQ(record.bays[0].limit_clock, -1 - 98) << "by the clock";
 }
 
 // A container has a boot id of its own. Who has the lane's lock lives under this boot, whatever the ids say.
@@ -447,7 +447,7 @@ TEST_F(OrphansTest, HowTheEndOfARunWentThatHadTheSameNumberSaysNothing) {
   alter(task.job, port::Verb::cancel);
   settle(task);
   ASSERT_EQ(record.endings[0].steps.load(), 1u);
-  record.places[0].started_ms += 1;
+  record.bays[0].started_ms += 1;
   lanes.signals.clear();
   by_another_runner(task, Millis{3'600'000});
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "and not TERM";
@@ -486,7 +486,7 @@ TEST_F(OrphansTest, HowLongAPausedOneHasRunIsKnownAlsoWhereTheRecordCannotBeTold
   alter(task.job, port::Verb::proceed);
   orphans->look_after();
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGSTOP, SIGCONT}));
-  EXPECT_EQ(record.places[0].limit_clock, 5);
+  EXPECT_EQ(record.bays[0].limit_clock, 5);
   EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("No space left")));
 }
 

@@ -22,8 +22,8 @@ class TaskLivesTest : public testing::Test {
   SetClock& clock = commands.clock;
   app::TaskLives tasks{std::move(made), clock};
 
-  void start(unsigned place, port::TaskRun run = {}) {
-    run.place = place;
+  void start(unsigned bay, port::TaskRun run = {}) {
+    run.bay = bay;
     tasks.start({}, run);
   }
 
@@ -42,7 +42,7 @@ TEST_F(TaskLivesTest, OneThatIsStoppedLeavesTheOthersAlone) {
   tasks.tell(1, port::StopTask{});
   const auto ended = over();
   ASSERT_EQ(ended.size(), 1u);
-  EXPECT_EQ(ended[0].place, 1u);
+  EXPECT_EQ(ended[0].bay, 1u);
   EXPECT_TRUE(ended[0].cancelled);
   EXPECT_EQ(ended[0].ended.signal, SIGINT);
   EXPECT_EQ(commands.sent, Words{"1:2 group"});

@@ -35,8 +35,8 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
   {
     const auto seat = lanes.take(0, 7);
     ASSERT_TRUE(seat);
-    EXPECT_TRUE(seat->record.write(seat->record->places[63].exit_code, 5));
-    EXPECT_TRUE(seat->record.write(seat->record->places[63].phase, model::TaskPhase::ended));
+    EXPECT_TRUE(seat->record.write(seat->record->bays[63].exit_code, 5));
+    EXPECT_TRUE(seat->record.write(seat->record->bays[63].phase, model::TaskPhase::ended));
   }
   const std::string file = directory_ + "/lanes/0";
   ASSERT_EQ(::truncate(file.c_str(), static_cast<off_t>(GetParam())), 0);
@@ -45,7 +45,7 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
     const port::LaneView lane = lanes.look_at(0);
     ASSERT_TRUE(lane.record) << "the end of its task would be lost";
     EXPECT_EQ(lane.record->job.load(), 7u);
-    EXPECT_EQ(lane.record->places[63].phase.load(), model::TaskPhase::ended);
+    EXPECT_EQ(lane.record->bays[63].phase.load(), model::TaskPhase::ended);
     EXPECT_EQ(lane.record->endings[63].steps.load(), 0u);
     EXPECT_FALSE(lane.record.write(lane.record->endings[63].steps, 1u));
     EXPECT_EQ(errno, EFBIG);
@@ -55,7 +55,7 @@ TEST_P(QueueRecords, OfAnEarlierBuildIsReadWhereThereIsNoRoomToMakeItLonger) {
   EXPECT_EQ(std::filesystem::file_size(file), GetParam());
   const port::LaneView later = lanes.look_at(0);
   ASSERT_TRUE(later.record);
-  EXPECT_EQ(later.record->places[63].exit_code, 5);
+  EXPECT_EQ(later.record->bays[63].exit_code, 5);
   EXPECT_EQ(std::filesystem::file_size(file), sizeof(model::LaneRecord)) << "there is room again";
 }
 
@@ -68,13 +68,13 @@ TEST(LaneRecord, WhatALaneOfAnEarlierBuildLeavesAsItIsIsNotTakenForItsOwn) {
   record.pid = 100;
   record.pid_namespace = 4'026'532'000;
   record.namespace_seal = model::namespace_seal(record);
-  record.places[2].pid = 101;
-  record.places[2].started_ms = 5;
+  record.bays[2].pid = 101;
+  record.bays[2].started_ms = 5;
   record.commands[2] = {7, 8};
   record.command_seals[2] = model::command_seal(record, 2);
   EXPECT_EQ(model::pid_namespace_of(record), 4'026'532'000u);
   EXPECT_EQ(model::command_of(record, 2).start_ticks, 7u);
-  record.places[2].pid = 102;
+  record.bays[2].pid = 102;
   EXPECT_EQ(model::command_of(record, 2).start_ticks, 0u);
   EXPECT_EQ(model::command_of(record, 2).number, 0u);
   EXPECT_EQ(model::pid_namespace_of(record), 4'026'532'000u);

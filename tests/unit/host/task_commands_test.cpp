@@ -39,12 +39,12 @@ TEST(TaskCommands, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   {
     Keeper keeper;
     port::ProcessSpec spec;
-    const auto start = [&](unsigned place, const std::string& code) {
+    const auto start = [&](unsigned bay, const std::string& code) {
       spec.argv = {"sh", "-c", code + "read line < " + gate};
       spec.own_group = true;
       port::TaskRun run;
-      run.place = place;
-      spec.set["THOLE_TASK"] = "of this test " + std::to_string(place);
+      run.bay = bay;
+      spec.set["THOLE_TASK"] = "of this test " + std::to_string(bay);
       return keeper.start(spec, run);
     };
     const std::string daemon = "echo $$ > " + number + ".new; mv " + number + ".new " + number + "; exec sleep 1000";
@@ -108,10 +108,10 @@ TEST(TaskCommands, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEnd
     port::ProcessSpec spec;
     spec.own_group = true;
     spec.argv = {"sleep", "1000"};
-    const auto killed = [&](unsigned place, int signal) {
+    const auto killed = [&](unsigned bay, int signal) {
       port::TaskRun run;
-      run.place = place;
-      spec.set["THOLE_TASK"] = fmt::format("of this test {}", place);
+      run.bay = bay;
+      spec.set["THOLE_TASK"] = fmt::format("of this test {}", bay);
       const pid_t pid = keeper.start(spec, run);
       ::kill(pid, signal);
       siginfo_t ended{};

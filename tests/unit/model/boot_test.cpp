@@ -58,7 +58,7 @@ TEST(Boots, AStartOfNobodyKnowsWhoseRunProvesNothing) {
   if (!known_since_boot()) GTEST_SKIP() << "/proc does not tell the machine's clock";
   const auto made = said_under(former_boot, later_than_now());
   LaneRecord& record = *made;
-  record.places[5].pid = 7;
+  record.bays[5].pid = 7;
   Boots boots(container);
   boots.learn(record, false);
   EXPECT_EQ(boots.of(former_boot), Boot::untold);
@@ -77,7 +77,7 @@ TEST(Boots, WhoseIdItIsStandsInRecordAndFile) {
 TEST(Boots, ACommandIsKnownByItsStartWhereTheBootIsNotTold) {
   const auto made = said_under(this_boot, Seconds{5});
   LaneRecord& record = *made;
-  record.places[5].pid = 77;
+  record.bays[5].pid = 77;
   record.commands[5].number = 99;
   record.command_seals[5] = command_seal(record, 5);
   EXPECT_EQ(noted_command(record, 5, Boot::this_one).identity.number, 99u);

@@ -57,8 +57,8 @@ class QueueTest : public ::testing::Test {
     port::TakeWish wish;
     wish.job = from;
     wish.lane = 7;
-    wish.places.resize(count);
-    for (unsigned i = 0; i < count; ++i) wish.places[i] = {i, "1.log", 100};
+    wish.bays.resize(count);
+    for (unsigned i = 0; i < count; ++i) wish.bays[i] = {i, "1.log", 100};
     wish.gpus = {"GPU-a", "GPU-b"};
     return store->turn({}, wish, now).taken;
   }

@@ -19,7 +19,7 @@ TEST_F(Work, TasksAreTakenInOrderAndOnce) {
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0].index, 1u);
   EXPECT_EQ(two[1].index, 2u);
-  EXPECT_EQ(two[1].place, 1u);
+  EXPECT_EQ(two[1].bay, 1u);
   EXPECT_THAT(take(id), IsEmpty());
   EXPECT_EQ(count(id, TaskState::running), 3u);
 }

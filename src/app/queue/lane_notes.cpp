@@ -1,4 +1,4 @@
-#include "app/queue/lane_place.hpp"
+#include "app/queue/lane_notes.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -25,19 +25,19 @@ bool LaneNotes::put_bytes(const void* own, std::size_t size) {
   return false;
 }
 
-void LaneNotes::written(unsigned place, bool done) {
-  if (done) behind_.erase(place);
-  else behind_.insert(place);
+void LaneNotes::written(unsigned bay, bool done) {
+  if (done) behind_.erase(bay);
+  else behind_.insert(bay);
 }
 
 bool LaneNotes::put_job() { return put(own_->job) && put(own_->claimed); }
 
-bool LaneNotes::put_command(unsigned place) { return put(own_->commands[place]) && put(own_->command_seals[place]); }
+bool LaneNotes::put_command(unsigned bay) { return put(own_->commands[bay]) && put(own_->command_seals[bay]); }
 
 // The phase last: it says what the rest is.
-bool LaneNotes::put_place(unsigned place) {
-  const model::LanePlace& own = own_->places[place];
-  return put_bytes(&own.runs, sizeof own - offsetof(model::LanePlace, runs)) && put_command(place) && put(own.phase);
+bool LaneNotes::put_bay(unsigned bay) {
+  const model::LaneBay& own = own_->bays[bay];
+  return put_bytes(&own.runs, sizeof own - offsetof(model::LaneBay, runs)) && put_command(bay) && put(own.phase);
 }
 
 void LaneNotes::job(model::JobId job) {
@@ -62,48 +62,48 @@ bool LaneNotes::claimed() {
 
 // In one write, with the phase before the rest: of what was there nothing is to be taken for the end of this one.
 bool LaneNotes::taken(const port::TakenTask& task, WallTime started) {
-  model::LanePlace& place = own_->places[task.place];
-  place.job = task.job;
-  place.task = task.index;
-  place.runs = task.runs;
-  place.pid = place.limit_clock = 0;
-  place.peak_memory_kib = place.peak_gpu_mib = 0;
-  place.started_ms = ms_of(started);
-  place.phase.store(model::TaskPhase::taken);
-  own_->commands[task.place] = {};               // on the disk what is there has another one's seal
-  own_->command_seals[task.place] = 0;
-  behind_.erase(task.place);                     // how the one before ended is in the store
-  return put(place);
+  model::LaneBay& bay = own_->bays[task.bay];
+  bay.job = task.job;
+  bay.task = task.index;
+  bay.runs = task.runs;
+  bay.pid = bay.limit_clock = 0;
+  bay.peak_memory_kib = bay.peak_gpu_mib = 0;
+  bay.started_ms = ms_of(started);
+  bay.phase.store(model::TaskPhase::taken);
+  own_->commands[task.bay] = {};                 // on the disk what is there has another one's seal
+  own_->command_seals[task.bay] = 0;
+  behind_.erase(task.bay);                       // how the one before ended is in the store
+  return put(bay);
 }
 
-port::ProcessSpec::Note LaneNotes::reached(unsigned place) const {
-  const model::LanePlace& its = record_->places[place];
+port::ProcessSpec::Note LaneNotes::reached(unsigned bay) const {
+  const model::LaneBay& its = record_->bays[bay];
   return {record_.file().get(), record_.offset_of(&its.phase), model::TaskPhase::reached, record_.offset_of(&its.pid)};
 }
 
-void LaneNotes::began(unsigned place, pid_t pid, const model::ProcessIdentity& command) {
-  model::LanePlace& own = own_->places[place];
+void LaneNotes::began(unsigned bay, pid_t pid, const model::ProcessIdentity& command) {
+  model::LaneBay& own = own_->bays[bay];
   own.phase.store(model::TaskPhase::reached);    // the child has written that
   own.pid = pid;
-  own_->commands[place] = command;
-  own_->command_seals[place] = model::command_seal(*own_, place);
-  written(place, put(own.pid) && put_command(place));
+  own_->commands[bay] = command;
+  own_->command_seals[bay] = model::command_seal(*own_, bay);
+  written(bay, put(own.pid) && put_command(bay));
 }
 
-void LaneNotes::not_begun(unsigned place) {
-  own_->places[place].phase.store(model::TaskPhase::taken);
-  written(place, put(own_->places[place].phase));
+void LaneNotes::not_begun(unsigned bay) {
+  own_->bays[bay].phase.store(model::TaskPhase::taken);
+  written(bay, put(own_->bays[bay].phase));
 }
 
-void LaneNotes::limit_clock(unsigned place, std::int32_t clock) {
-  own_->places[place].limit_clock = clock;
-  written(place, behind_.contains(place) ? put_place(place) : put(own_->places[place].limit_clock));
+void LaneNotes::limit_clock(unsigned bay, std::int32_t clock) {
+  own_->bays[bay].limit_clock = clock;
+  written(bay, behind_.contains(bay) ? put_bay(bay) : put(own_->bays[bay].limit_clock));
 }
 
 // How many were told last: it says what the rest is.
-void LaneNotes::told_to_end(unsigned place, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now) {
-  const model::LanePlace& its = own_->places[place];
-  model::EndingOfOrphan& own = own_->endings[place];
+void LaneNotes::told_to_end(unsigned bay, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now) {
+  const model::LaneBay& its = own_->bays[bay];
+  model::EndingOfOrphan& own = own_->endings[bay];
   const bool same = own.job == its.job && own.task == its.task && own.runs == its.runs;
   if (same && own.steps.load() == rungs) return;
   model::put_ending(own, its, mark, for_all(now), (time_limit ? model::ending_for_limit : 0) | model::ending_was_heard);
@@ -113,38 +113,38 @@ void LaneNotes::told_to_end(unsigned place, const std::string& mark, unsigned ru
   if (done) (void)put(own.steps);                // where there is no room for it the next runner begins anew
 }
 
-bool LaneNotes::put_end(unsigned place, const HowItEnded& how, WallTime ended) {
-  model::LanePlace& own = own_->places[place];
+bool LaneNotes::put_end(unsigned bay, const HowItEnded& how, WallTime ended) {
+  model::LaneBay& own = own_->bays[bay];
   own.exit_code = how.exit_code;
   own.signal = how.signal;
   own.flags = how.flags;
   own.ended_ms = ms_of(ended);
   own.peak_memory_kib = how.peak_memory_kib;
   own.seal = model::end_seal(own);
-  return put_bytes(&own.exit_code, sizeof own - offsetof(model::LanePlace, exit_code));
+  return put_bytes(&own.exit_code, sizeof own - offsetof(model::LaneBay, exit_code));
 }
 
-void LaneNotes::command_ended(unsigned place, const HowItEnded& how, WallTime ended) {
-  const bool done = put_end(place, how, ended);
-  written(place, behind_.contains(place) ? put_place(place) : done);
+void LaneNotes::command_ended(unsigned bay, const HowItEnded& how, WallTime ended) {
+  const bool done = put_end(bay, how, ended);
+  written(bay, behind_.contains(bay) ? put_bay(bay) : done);
 }
 
-void LaneNotes::ended(unsigned place, const HowItEnded& how, WallTime ended) {
-  model::LanePlace& own = own_->places[place];
-  const bool done = put_end(place, how, ended);
+void LaneNotes::ended(unsigned bay, const HowItEnded& how, WallTime ended) {
+  model::LaneBay& own = own_->bays[bay];
+  const bool done = put_end(bay, how, ended);
   own.phase.store(model::TaskPhase::ended);
-  written(place, behind_.contains(place) ? put_place(place) : done && put(own.phase));
+  written(bay, behind_.contains(bay) ? put_bay(bay) : done && put(own.phase));
 }
 
-void LaneNotes::peak_gpu(unsigned place, std::uint64_t mib) {
-  own_->places[place].peak_gpu_mib = mib;
-  written(place, behind_.contains(place) ? put_place(place) : put(own_->places[place].peak_gpu_mib));
+void LaneNotes::peak_gpu(unsigned bay, std::uint64_t mib) {
+  own_->bays[bay].peak_gpu_mib = mib;
+  written(bay, behind_.contains(bay) ? put_bay(bay) : put(own_->bays[bay].peak_gpu_mib));
 }
 
 // What a killed lane has not written is not known to anybody: how its tasks ended, and of a paused one how long it has run.
 void LaneNotes::write_again(const std::function<void(const std::string&)>& say) {
   if (job_behind_) job_behind_ = !put_job();
-  for (const unsigned place : std::set(behind_)) written(place, put_place(place));
+  for (const unsigned bay : std::set(behind_)) written(bay, put_bay(bay));
   if (!behind()) return unwritten_.over();
   unwritten_.met(fmt::format("its lane's record cannot be written, and what its tasks come to is known to the lane alone: {}",
                              std::strerror(refusal_)), say);

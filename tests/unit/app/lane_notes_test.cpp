@@ -1,5 +1,5 @@
 // What a lane notes, in a file that takes nothing for a while.
-#include "app/queue/lane_place.hpp"
+#include "app/queue/lane_notes.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -37,12 +37,12 @@ class LaneNotesTest : public testing::Test {
     void* memory = ::mmap(nullptr, sizeof(model::LaneRecord), PROT_READ, MAP_SHARED, file, 0);
     EXPECT_NE(memory, MAP_FAILED);
     record = port::SeenRecord(port::SeenRecord::Memory(static_cast<const model::LaneRecord*>(memory), unmap), Fd(file));
-    task.job = 7, task.index = 3, task.runs = 2, task.place = place;
+    task.job = 7, task.index = 3, task.runs = 2, task.bay = bay;
   }
   static void unmap(const model::LaneRecord* seen) { ::munmap(const_cast<model::LaneRecord*>(seen), sizeof *seen); }
-  const model::LanePlace& seen() const { return record->places[place]; }
+  const model::LaneBay& seen() const { return record->bays[bay]; }
 
-  static constexpr unsigned place = 50;          // it lies in two pages
+  static constexpr unsigned bay = 50;            // it lies in two pages
   const int file = ::memfd_create("record", MFD_CLOEXEC);
   port::SeenRecord record;
   port::TakenTask task{};
@@ -80,17 +80,17 @@ TEST_F(LaneNotesTest, WhatIsNotedIsSeen) {
   ASSERT_TRUE(notes.taken(task, WallTime{Millis{5}}));
   EXPECT_EQ(seen().phase.load(), model::TaskPhase::taken);
   EXPECT_EQ(seen().job, 7u);
-  const auto reached = notes.reached(place);
+  const auto reached = notes.reached(bay);
   EXPECT_EQ(reached.file, file);
   EXPECT_EQ(record.offset_of(&seen().phase), reached.offset);
   ASSERT_EQ(::pwrite(reached.file, &reached.text, sizeof reached.text, static_cast<off_t>(reached.offset)), 4);
   EXPECT_EQ(seen().phase.load(), model::TaskPhase::reached);
-  notes.began(place, 99, {1, 2});
+  notes.began(bay, 99, {1, 2});
   EXPECT_EQ(seen().pid, 99);
-  EXPECT_EQ(model::command_of(*record, place).number, 2u);
-  notes.limit_clock(place, -4);
+  EXPECT_EQ(model::command_of(*record, bay).number, 2u);
+  notes.limit_clock(bay, -4);
   EXPECT_EQ(seen().limit_clock, -4);
-  notes.ended(place, {.exit_code = 3, .signal = -1, .flags = model::how_core}, WallTime{Millis{9}});
+  notes.ended(bay, {.exit_code = 3, .signal = -1, .flags = model::how_core}, WallTime{Millis{9}});
   EXPECT_EQ(seen().phase.load(), model::TaskPhase::ended);
   EXPECT_EQ(seen().seal, model::end_seal(seen()));
   EXPECT_FALSE(notes.behind());
@@ -102,8 +102,8 @@ TEST_F(LaneNotesTest, WhatThereIsNoRoomForIsWrittenLater) {
   const auto say = [this](const std::string& text) { said.push_back(text); };
   {
     const NothingIsWritten full;
-    notes.began(place, 99, {1, 2});
-    notes.ended(place, {.exit_code = 3, .signal = -1}, WallTime{Millis{9}});
+    notes.began(bay, 99, {1, 2});
+    notes.ended(bay, {.exit_code = 3, .signal = -1}, WallTime{Millis{9}});
     notes.write_again(say);
     notes.write_again(say);
     EXPECT_TRUE(notes.behind());
@@ -111,7 +111,7 @@ TEST_F(LaneNotesTest, WhatThereIsNoRoomForIsWrittenLater) {
     EXPECT_EQ(said.size(), 1u);
     EXPECT_EQ(seen().phase.load(), model::TaskPhase::taken);
     port::TakenTask next = task;
-    next.place = 0;
+    next.bay = 0;
     EXPECT_FALSE(notes.taken(next, WallTime{}));
   }
   notes.write_again(say);
@@ -119,7 +119,7 @@ TEST_F(LaneNotesTest, WhatThereIsNoRoomForIsWrittenLater) {
   EXPECT_EQ(seen().phase.load(), model::TaskPhase::ended);
   EXPECT_EQ(seen().exit_code, 3);
   EXPECT_EQ(seen().pid, 99);
-  EXPECT_EQ(model::command_of(*record, place).number, 2u);
+  EXPECT_EQ(model::command_of(*record, bay).number, 2u);
 }
 
 }  // namespace

@@ -35,17 +35,17 @@ class LaneNotes {
   bool claimed();                                // it has a task; true the first time
   // Taken, and not begun yet. False, with errno, where it could not be written: it must not begin.
   bool taken(const port::TakenTask& task, WallTime started);
-  port::ProcessSpec::Note reached(unsigned place) const;   // for the child
-  void began(unsigned place, pid_t pid, const model::ProcessIdentity& command);
-  void not_begun(unsigned place);
-  void limit_clock(unsigned place, std::int32_t clock);
+  port::ProcessSpec::Note reached(unsigned bay) const;     // for the child
+  void began(unsigned bay, pid_t pid, const model::ProcessIdentity& command);
+  void not_begun(unsigned bay);
+  void limit_clock(unsigned bay, std::int32_t clock);
   // Before it is told so: who looks after it when this lane is killed goes on from there. `rungs`: 1 INT, 2 TERM, 3 KILL.
-  void told_to_end(unsigned place, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now);
+  void told_to_end(unsigned bay, const std::string& mark, unsigned rungs, bool time_limit, SteadyTime now);
   // The command: what it has left may live on. As `ended`, but the phase stays.
-  void command_ended(unsigned place, const HowItEnded& how, WallTime ended);
+  void command_ended(unsigned bay, const HowItEnded& how, WallTime ended);
   // Sealed: who finds it after this lane was killed knows that it is whole.
-  void ended(unsigned place, const HowItEnded& how, WallTime ended);
-  void peak_gpu(unsigned place, std::uint64_t mib);
+  void ended(unsigned bay, const HowItEnded& how, WallTime ended);
+  void peak_gpu(unsigned bay, std::uint64_t mib);
 
   void write_again(const std::function<void(const std::string&)>& say);   // what could not be written
   SteadyTime next_try() const { return unwritten_.again(); }              // of that
@@ -57,14 +57,14 @@ class LaneNotes {
   bool put(const Field& own) { return put_bytes(&own, sizeof own); }
   bool put_bytes(const void* own, std::size_t size);
   bool put_job();
-  bool put_end(unsigned place, const HowItEnded& how, WallTime ended);
-  bool put_command(unsigned place);
-  bool put_place(unsigned place);
-  void written(unsigned place, bool done);
+  bool put_end(unsigned bay, const HowItEnded& how, WallTime ended);
+  bool put_command(unsigned bay);
+  bool put_bay(unsigned bay);
+  void written(unsigned bay, bool done);
 
   const port::SeenRecord& record_;
   std::unique_ptr<model::LaneRecord> own_;
-  std::set<unsigned> behind_;                    // places
+  std::set<unsigned> behind_;                    // bays
   bool job_behind_ = false;
   int refusal_ = 0;
   Trouble unwritten_;

@@ -1,4 +1,4 @@
-// The lanes of `map` and the places of their tasks, as its loop keeps them.
+// The lanes of `map` and the bays of their tasks, as its loop keeps them.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace thole::app {
 struct MapLane {
   LaneGain gain;
   std::unique_ptr<port::ClaimDoor> door;
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> bays;
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
   bool gave_up = false;                  // on what lives of a task's group
@@ -33,8 +33,8 @@ struct MapLane {
   bool holds() const { return gain.acquired.claim.is_held(); }
 };
 
-// A place of the pool and the task on it.
-struct MapSeat {
+// A bay of the pool and the task on it.
+struct MapBay {
   MapLane* lane = nullptr;
   MapTask task;
   std::optional<plan::Life> life;        // as long as a task is here
