@@ -351,6 +351,7 @@ class Crew:
                 return
         if self.broken is None:
             try:
+                self._shares.renew(worker.share)
                 self._start_worker(worker.share)
             except BaseException as problem:
                 self._break(problem)

@@ -23,6 +23,10 @@ Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
 
 
+# Variables that show a process its GPUs.
+SHOWN_BY = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "THOLE_GPUS")
+
+
 class Share:
     """What one process gets."""
 
@@ -48,6 +52,15 @@ class Shares:
         self._claim = claims.Claim()
         claims.obtain(self._claim, request, patience)
         return self._claim
+
+    def renew(self, share: Share) -> None:
+        """For a process that begins later: GPUs are named by numbers where those are certain, and a GPU that has left the
+        driver's list since, or come back, gives them to others."""
+        if self._claim is None or not share.gpus:
+            return
+        told = _shared_out(self._claim, [share.gpus], None)[0]["set"]
+        shown = {name: told[name] for name in SHOWN_BY if name in told and share.change.get(name)}
+        share.change = {**share.change, **shown}
 
     def stay(self) -> None:
         """They last until who made them says otherwise: what that thread, or its task, waits for meanwhile, they are not."""

@@ -424,6 +424,8 @@ class _Watch:
         slot.started.child.reap()
         if self._group._ended(slot, self._stopping):
             try:
+                if self._group._shares is not None:
+                    self._group._shares.renew(slot.share)
                 self._start(slot)
             except (Error, OSError) as problem:
                 code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code

@@ -89,7 +89,7 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     capi::Wires::Lease wire(machine->wires);
     app::Site& site = wire->site();
     app::Acquired acquired = app::acquire(site, wish.request, options);
-    plan::Variables variables = app::variables(site, acquired, wish.request, wish.ids);
+    plan::Variables variables = app::variables(site.observer, acquired, wish.request, wish.ids);
     std::string json = capi::as_json(acquired, variables);
     capi::Strings uuids(capi::uuids_of(acquired)), environment(capi::as_entries(variables));
     return new thole_claim{std::move(acquired), std::move(wish.request), wish.ids, std::move(json), std::move(variables),

@@ -78,7 +78,8 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
                                                     wishes.over(machine->config.binding.over(usual)), std::move(gpus));
     model::Json ranks = model::Json::array();
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto variables = app::variables(site, capi::narrowed(claim->acquired, parts[i]), claim->request, claim->ids);
+      const app::Acquired part = capi::narrowed(claim->acquired, parts[i]);
+      const plan::Variables variables = app::variables(site.observer, part, claim->request, claim->ids);
       ranks.push_back(capi::as_json(variables, binding.effects[i], binding.troubles_of(i)));
     }
     return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));

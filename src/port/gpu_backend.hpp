@@ -33,7 +33,6 @@ struct Question {
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
-  virtual std::string name() const = 0;          // a vendor's (model/vendors.hpp), or "file"
 
   // Whether this machine has anything for the backend (a driver's directory, a PCI device). Files only, microseconds.
   virtual bool present() const = 0;
@@ -41,6 +40,9 @@ class GpuBackend {
   // Whether read() could give something else than last time. Cheap; a live driver always says yes, a machine file
   // compares the file's stamp.
   virtual bool changed() { return true; }
+
+  // What the driver's numbers go by, for the price of a few system calls; any thread. While it is the same, so are they.
+  virtual std::string numbering() const { return ""; }
 
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
   // read in time is marked in Gpu::health, the metrics and the observation. A driver that is still answering then goes on:

@@ -72,7 +72,7 @@ class TaskBays {
 
   // A bay for one task at a time. Everything of `spec` is prepared once, but for argv. Tasks get an empty stdin and a process
   // group of their own; THOLE_PLACE tells them its number, from 1.
-  virtual std::size_t open(ProcessSpec spec) = 0;
+  virtual std::size_t open(ProcessSpec spec, std::optional<std::size_t> again = {}) = 0;   // again: an idle one, with its words
   virtual void close(std::size_t bay) = 0;       // an idle one; its number may be given out again
 
   // The words of the next task; kept from one to the next, so that their memory is.

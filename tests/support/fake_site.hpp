@@ -23,7 +23,6 @@ class FakeClock final : public port::Clock {
 // Gives what `gpus` says at each reading; `on_read` may change it first.
 class FakeBackend final : public port::GpuBackend {
  public:
-  std::string name() const override { return "fake"; }
   bool present() const override { return true; }
   using port::GpuBackend::read;
   port::Reading read(Millis, const port::Question& question) override {

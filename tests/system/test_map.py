@@ -124,7 +124,7 @@ def test_the_job_has_what_run_would_give_it(box):
         kept = {}
         for line in text.split("\0"):
             name, _, value = line.partition("=")
-            if name not in ("THOLE_CLAIM", "_", ""):
+            if name not in ("THOLE_CLAIM", "THOLE_PLACE", "_", ""):
                 kept[name] = value
         return kept
     run = subprocess.run(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from run_tools import eventually
+from run_tools import eventually, gone, text_of
 from test_map import box  # noqa: F401 (a fixture)
 
 # A program that saves its work at INT, and ends well.
@@ -71,3 +71,30 @@ def test_a_log_whose_reader_has_gone_is_told(box):
         assert started.wait() == 69
         assert b"cannot write the log of tasks" in started.process.stderr.read()
     assert box.held() == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--line-buffer"], ["-k"], ["-u"]], ids=" ".join)
+def test_what_the_commands_group_still_writes_is_shown_whole(box, words):
+    """A shell's `exec > >(tee log)`: tee ends after the command."""
+    task = "( cat fifo; for i in 1 2 3; do echo late $i || exit 1; done; echo saved > saved ) & echo early; echo $$ > pid"
+    os.mkfifo(box.folder / "fifo")
+    with box.start("-q", "-g", "0", *words, "sh", "-c", task, ":::", "a") as started:
+        command = int(text_of(box.folder / "pid"))
+        eventually(lambda: gone(command), "the command has ended")
+        (box.folder / "fifo").write_text("")
+        assert started.process.stdout.read() == b"early\nlate 1\nlate 2\nlate 3\n"
+        assert started.wait() == 0
+    assert (box.folder / "saved").exists()
+
+
+def test_who_has_left_the_group_is_not_ended_by_its_output(box):
+    left = "setsid sh -c 'echo > left; cat fifo; yes | head -c 200000; echo more; echo saved > saved'"
+    os.mkfifo(box.folder / "fifo")
+    task = f"{left} & until [ -e left ]; do sleep 0.02; done; echo a; echo $$ > pid"
+    with box.start("-q", "-g", "0", "--line-buffer", "sh", "-c", task, ":::", "a") as started:
+        assert started.line() == "a"
+        command = int(text_of(box.folder / "pid"))
+        eventually(lambda: gone(command), "the command has ended")
+        (box.folder / "fifo").write_text("")
+        eventually((box.folder / "saved").exists, "it goes on")
+        assert started.wait() == 0 and started.process.stdout.read() == b""

@@ -231,3 +231,34 @@ def test_who_had_succeeded_is_done_though_what_it_left_was_cancelled(queue, tmp_
     queue.call("cancel", job)
     queue.until_ended(job)
     assert gone(left) and queue.states(job) == {"done": 1}, queue.runner_log()
+
+
+@pytest.mark.parametrize("retry", [[], ["--retry", "2"]], ids=["once", "retry"])
+def test_who_had_succeeded_is_done_though_what_lingered_came_to_its_limit(queue, tmp_path, retry):
+    left = "setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' &"
+    job = queue.submit("-g", "1", "--linger", "--time", "6s", "--patience", "1s", *retry,
+                       *shell(f"echo run >> runs; {left} until [ -e left ] && [ -e go ]; do sleep 0.02; done"))
+    left = int(text_of(tmp_path / "left"))
+    queue.kill([queue.working_lane()])
+    eventually(lambda: not queue.lanes(), "the lane is dead")
+    (tmp_path / "go").touch()
+    queue.until_ended(job)
+    assert gone(left) and queue.states(job) == {"done": 1}, queue.runner_log()
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_who_had_ended_before_it_was_told_anything_is_done(queue, tmp_path):
+    """`cancel` comes while nobody has seen the end yet."""
+    job = queue.submit("-g", "1", *shell("echo $$ > pid.new; mv pid.new pid; until [ -e go ]; do sleep 0.02; done"))
+    pid = int(text_of(tmp_path / "pid"))
+    queue.kill([queue.working_lane()])
+    eventually(lambda: not queue.lanes(), "the lane is dead")
+    runner = eventually(queue.runner, "a runner lives")
+    os.kill(runner, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    eventually(lambda: state_of(pid) == "Z", "it has ended")
+    canceller = Started([THOLE, "cancel", str(job)], env=queue.environment, cwd=queue.folder)
+    eventually(lambda: queue.rows("SELECT 1 FROM task WHERE job = ? AND flags & 2 <> 0", job), "it is asked for")
+    os.kill(runner, signal.SIGCONT)
+    queue.until_ended(job)
+    assert queue.states(job) == {"done": 1}, queue.runner_log()

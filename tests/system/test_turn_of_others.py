@@ -335,3 +335,78 @@ def test_nobody_waits_beside_what_is_not_seen_where_one_process_is_admitted(box_
     changed(tmp_path, box, lambda gpus: gpus[0]["use"].update(memory_used_mib=1000))
     done = thole(box, "claim", "--no-wait", "--on", "0", "--beside", "any")
     assert done.returncode == 75 and "its compute mode admits one process only" in done.stderr, done.stderr
+
+
+# A GPU that leaves the driver's list gives its number to the next one.
+WAITS = "{ echo > began; until [ -e left ]; do sleep 0.02; done; }"
+FIRST_SAYS_SO = f'echo "$CUDA_VISIBLE_DEVICES" >> shown; [ -e left ] || {WAITS}'
+
+
+@pytest.mark.parametrize("how", ["map", "submit"])
+def test_a_later_task_is_shown_the_claimed_gpu_by_the_number_it_has_then(box_of, tmp_path, how):
+    box = box_of(4) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    words = [how, "-q", "--on", "1", *(["-j", "1"] if how == "map" else ["--array", "0-1", "--"]), "sh", "-c", FIRST_SAYS_SO]
+    words += [":::", "a", "b"] if how == "map" else []
+    with subprocess.Popen([THOLE, *words], env=box, cwd=tmp_path, start_new_session=True) as started:
+        eventually((tmp_path / "began").exists, "the first runs")
+        changed(tmp_path, box, lambda gpus: gpus.pop(0))
+        (tmp_path / "left").touch()
+        assert started.wait(60) == 0
+    if how == "submit":
+        assert subprocess.run([THOLE, "wait", "1"], env=box, timeout=60).returncode == 0
+    assert (tmp_path / "shown").read_text().split() == ["1", "0"]
+
+
+def test_a_task_whose_gpu_has_left_the_list_does_not_begin(box_of, tmp_path):
+    box = box_of(2)
+    task = ["sh", "-c", FIRST_SAYS_SO]
+    with subprocess.Popen([THOLE, "map", "-j", "1", "--on", "1", *task, ":::", "a", "b"], env=box, cwd=tmp_path,
+                          start_new_session=True, stderr=subprocess.PIPE, text=True) as started:
+        eventually((tmp_path / "began").exists, "the first runs")
+        changed(tmp_path, box, lambda gpus: gpus.pop())
+        (tmp_path / "left").touch()
+        said = started.stderr.read()
+        assert started.wait(60) == 1 and "the driver no longer lists it" in said, said
+    assert (tmp_path / "shown").read_text().split() == ["1"]
+
+
+def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, tmp_path):
+    box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    held = thole(box, "claim", "--on", "1").stdout.strip()
+    whole = json.loads(open(box["THOLE_MACHINE"]).read())
+    for name in "ab":
+        words = ["submit", "-q", "--on", "1", "--", "sh", "-c", f'echo "$THOLE_GPUS" > {name}']
+        subprocess.run([THOLE, *words], env=box, cwd=tmp_path, check=True)
+    changed(tmp_path, box, lambda gpus: gpus.pop(0))
+    assert thole(box, "release", held).returncode == 0
+    for job, name in (("1", "a"), ("2", "b")):
+        assert subprocess.run([THOLE, "wait", job], env=box, timeout=60).returncode == 0
+        assert json.loads((tmp_path / name).read_text())[0]["uuid"] == whole["gpus"][1]["uuid"]
+
+
+def test_who_comes_when_a_gpu_is_back_waits_for_who_waited_for_it(box_of, tmp_path):
+    box = box_of(3)
+    hold(box, "--on", "0", "--time", "1m")
+    whole = open(box["THOLE_MACHINE"]).read()
+    with waits(box, "--on", "0,1", "-g", "2") as waiter:
+        changed(tmp_path, box, lambda gpus: gpus.pop(1))
+        while "waiting for that to change" not in (told := waiter.stderr.readline()):
+            assert told
+        (tmp_path / "new.json").write_text(whole)
+        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        assert comes(box, "--on", "1") == 75
+
+
+def test_a_wait_outlasts_units_that_nobody_knows(box_of, tmp_path):
+    """The machine shows others for a moment: a GPU being partitioned, say."""
+    box = box_of(1)
+    held = thole(box, "claim").stdout.strip()
+    assert thole(box, "init").returncode == 0
+    whole = open(box["THOLE_MACHINE"]).read()
+    with waits(box) as waiter:
+        changed(tmp_path, box, lambda gpus: gpus[0].update(uuid="GPU-ffffffff-0000-0000-0000-000000000000"))
+        assert thole(box, "release", held).returncode == 0
+        eventually(lambda: comes(box, "--no-wait") in (69, 75), "nobody can have that one")
+        (tmp_path / "new.json").write_text(whole)
+        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        assert waiter.wait(60) == 0, waiter.stderr.read()

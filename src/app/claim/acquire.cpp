@@ -91,6 +91,8 @@ class Acquisition {
       : site_(site), store_(store), request_(request), lasting_(lasting), options_(options), within_(within),
         allotted_(allotted(site, within)), choice_(site, lasting, in_use(within, request)), deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
+    const std::vector<std::string> keys = keys_of(site, choice_.eligible());
+    wanted_ = {keys.begin(), keys.end()};
     place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
   }
 
@@ -217,12 +219,13 @@ class Acquisition {
     return now < *doubt_began_ + longest_doubt;
   }
 
-  // A unit that cannot be claimed keeps nobody from the others, if they are enough.
+  // A unit that cannot be claimed keeps nobody from the others, if they are enough; nor does it end a wait.
   bool goes_on_without(const std::vector<port::OutOfReach>& out_of_reach) {
     const std::size_t known = out_of_reach_.size();
     for (const port::OutOfReach& unit : out_of_reach) out_of_reach_.insert(unit.key);
     const std::vector<std::size_t> left = reached(choice_.eligible());
-    if (out_of_reach_.size() == known || left.size() < std::size_t{request_.gpus} + request_.leave) return false;
+    if (out_of_reach_.size() == known) return false;
+    if (left.size() < std::size_t{request_.gpus} + request_.leave && !waited_) return false;
     want(left);
     return true;
   }
@@ -232,10 +235,21 @@ class Acquisition {
     return units;
   }
 
-  // The rule and the place in line must agree on what would do.
+  // The rule and the place in line must agree on what would do. What has left the driver's list is wanted as before: whoever
+  // sees it come back first is to know whose turn it is.
   void want(std::vector<std::size_t> units) {
     choice_.set_eligible(std::move(units));
-    place_->want(keys_of(site_, choice_.eligible()));
+    std::vector<std::string> keys = keys_of(site_, choice_.eligible());
+    const auto is_wanted = [&](const std::string& key) {
+      return std::ranges::find(keys, key) != keys.end() || (!is_listed(key) && !out_of_reach_.contains(key));
+    };
+    std::erase_if(wanted_, [&](const std::string& key) { return !is_wanted(key); });
+    wanted_.insert(keys.begin(), keys.end());
+    place_->want({wanted_.begin(), wanted_.end()});
+  }
+
+  bool is_listed(const std::string& key) const {
+    return std::ranges::find(site_.observer.units(), key, &model::Unit::key) != site_.observer.units().end();
   }
 
   void look() {
@@ -256,6 +270,7 @@ class Acquisition {
 
   // A unit may become readable while we wait. What would no longer do, or not do at all now, may again.
   void select_again() {
+    out_of_reach_.clear();                       // somebody may have made it claimable
     try {
       plan::Selection selection = select_in_time(site_, lasting_, options_, within_, deadline_, allotted_);
       choice_.look_again();
@@ -263,8 +278,7 @@ class Acquisition {
       lacks_.clear();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
-      choice_.look_again();
-      want(choice_.eligible());
+      choice_.look_again();                      // the ticket stays as it is
       const std::string what = (error.object().empty() ? "" : error.object() + ": ") + in_one_line(error.what());
       if (std::exchange(lacks_, what) != what && options_.caution) options_.caution(what + "; waiting for that to change");
     }
@@ -339,9 +353,8 @@ class Acquisition {
 
   // The first of them.
   std::string not_listed(const std::vector<std::string>& keys) const {
-    for (const std::string& key : keys)
-      if (std::ranges::find(site_.observer.units(), key, &model::Unit::key) == site_.observer.units().end()) return key;
-    return "";
+    const auto gone = std::ranges::find_if(keys, [this](const std::string& key) { return !is_listed(key); });
+    return gone == keys.end() ? "" : *gone;
   }
 
   // What was in use when we decided may have been its last owner's.
@@ -381,7 +394,8 @@ class Acquisition {
   std::optional<SteadyTime> doubt_began_;
   std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
-  std::set<std::string> out_of_reach_;   // keys of units that could not be claimed when it was tried
+  std::set<std::string> wanted_;         // keys of the units in our ticket
+  std::set<std::string> out_of_reach_;   // of those that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;
   std::optional<SteadyTime> deadline_;
@@ -432,9 +446,9 @@ std::vector<std::string> usable_keys(const Site& site, const model::Request& req
   return keys;
 }
 
-plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
-  const model::Snapshot& snapshot = site.observer.snapshot();
-  const std::vector<model::Unit>& units = site.observer.units();     // a look since may have numbered them anew
+plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
+  const model::Snapshot& snapshot = observer.snapshot();
+  const std::vector<model::Unit>& units = observer.units();          // a look since may have numbered them anew
   std::vector<std::size_t> chosen;
   for (const std::size_t unit : acquired.chosen) {
     const std::string& key = acquired.units[unit].key;
@@ -455,6 +469,19 @@ plan::Variables variables(const Site& site, const Acquired& acquired, const mode
     told.share = true;
   }
   return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
+}
+
+ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids)
+    : request_(request), ids_(ids), numbering_(site.observer.numbering_seen()),
+      variables_(variables(site.observer, acquired, request, ids)) {}
+
+bool ClaimVariables::renew(const Site& site, const Acquired& acquired) {
+  if (acquired.chosen.empty() || site.observer.numbering() == numbering_) return false;
+  const std::unique_ptr<Observer> anew = site.look_anew ? site.look_anew() : nullptr;
+  const Observer& seen = anew ? *anew : site.observer;
+  plan::Variables others = variables(seen, acquired, request_, ids_);
+  numbering_ = seen.numbering_seen();
+  return std::exchange(variables_, std::move(others)) != variables_;
 }
 
 std::string fresh_claim_id() {

@@ -95,8 +95,26 @@ Preview preview(Site& site, const model::Request& request);
 // Keys of the units that would do for a request, whoever has them now. Throws Error(usage) when it can never be met.
 std::vector<std::string> usable_keys(const Site& site, const model::Request& request);
 
-// The variables for a job with this claim.
-plan::Variables variables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids);
+// The variables for a job with this claim, by what the observer has seen last. Throws DriverTrouble where that does not list a
+// GPU of it.
+plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids);
+
+// The same for what begins later, too: they name GPUs by numbers where those are certain, and a GPU that has left the driver's
+// list since, or come back, gives them to others.
+class ClaimVariables {
+ public:
+  ClaimVariables() = default;
+  ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids);
+
+  const plan::Variables& now() const { return variables_; }
+  bool renew(const Site& site, const Acquired& acquired);    // true when they are others; throws as above
+
+ private:
+  model::Request request_;
+  plan::Ids ids_ = plan::Ids::automatic;
+  std::string numbering_;
+  plan::Variables variables_;
+};
 
 // 16 random hex digits.
 std::string fresh_claim_id();

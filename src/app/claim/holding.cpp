@@ -324,7 +324,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
         .hint("run the command as it is, or claim fewer GPUs than the claim has");
   std::optional<WallTime> until;
   if (wanted.request.time) until = ports.site.clock.wall() + *wanted.request.time;
-  plan::Variables variables = app::variables(ports.site, acquired, wanted.request, wanted.ids);
+  plan::Variables variables = app::variables(ports.site.observer, acquired, wanted.request, wanted.ids);
   for (const auto& [name, value] : wanted.carry) variables.set[name] = value;
 
   port::ToHold held;

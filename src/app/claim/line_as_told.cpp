@@ -48,8 +48,22 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snaps
   const std::vector<pid_t> own = pids_of_holders(unit.use_of(snapshot.machine), users_of(holdings));
   const plan::Verdict seen = plan::judge(unit, snapshot, model::Request{}, policy, own, "");
   plan::SlotState state = slot_state(unit, snapshot.machine, seen, !holdings.empty());
-  state.unclaimed_mib = seen.unclaimed_mib;
+  std::vector<std::optional<std::uint64_t>> asked;
+  for (const model::Holding& holding : holdings) asked.push_back(holding.memory_mib);
+  state.unclaimed_mib = seen.unclaimed_mib + beyond_their_shares(unit.use_of(snapshot.machine), asked);
   return state;
+}
+
+std::uint64_t beyond_their_shares(const model::Use& use, const std::vector<std::optional<std::uint64_t>>& asked_mib) {
+  std::uint64_t used = 0, asked = 0;
+  if (asked_mib.empty() || !use.processes.known()) return 0;
+  for (const model::GpuProcess& process : *use.processes)
+    if (process.user.empty()) used += process.memory_mib.value_or(0);
+  for (const std::optional<std::uint64_t>& one : asked_mib) {
+    if (!one) return 0;
+    asked += *one + plan::share_context_mib;
+  }
+  return used > asked ? used - asked : 0;
 }
 
 void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state, WallTime now) {

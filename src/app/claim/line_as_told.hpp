@@ -2,6 +2,8 @@
 // rule promises.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +26,9 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machin
 bool is_of_a_holder(const model::GpuProcess& process, const std::set<std::string>& holders);
 std::vector<pid_t> pids_of_holders(const model::Use& use, const std::set<std::string>& holders);
 std::set<std::string> users_of(const std::vector<model::Holding>& holdings);
+
+// What processes that may be anybody's use beyond what the holders have all asked for, each with a context: somebody else's.
+std::uint64_t beyond_their_shares(const model::Use& use, const std::vector<std::optional<std::uint64_t>>& asked_mib);
 
 // The same for a unit with these holders, with the memory that is in use beside them.
 plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,

@@ -32,6 +32,10 @@ class Observer {
   std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
                                                Millis patience);
 
+  // As port::GpuBackend's, of all, now (any thread); and as it was just before the last look.
+  std::string numbering() const;
+  const std::string& numbering_seen() const { return numbering_seen_; }
+
   void rest();  // see port::GpuBackend::rest
 
   const model::Snapshot& snapshot() const { return snapshot_; }
@@ -49,6 +53,7 @@ class Observer {
   std::vector<port::Reading> readings_;        // parallel to sources_
   port::TopologySource* topology_;             // may be null; not owned: a machine file is a backend too
   const port::Clock& clock_;
+  std::string numbering_seen_;
   model::Snapshot snapshot_;
   std::vector<model::Unit> units_;
 };

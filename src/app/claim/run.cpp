@@ -164,7 +164,8 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
 
   const std::optional<Binding> binding = binding_for(ports.site, ports.bind, wanted.bind, acquired, 1);
   if (binding && events.binding) events.binding(*binding);
-  port::ProcessSpec spec = spec_with(acquired, variables(ports.site, acquired, wanted.request, wanted.ids), wanted.carry);
+  const plan::Variables shown = variables(ports.site.observer, acquired, wanted.request, wanted.ids);
+  port::ProcessSpec spec = spec_with(acquired, shown, wanted.carry);
   spec.argv = wanted.argv;
   if (binding) put_into(spec, *binding, 0, [&](const ReadBack& answer) { if (events.bound) events.bound(*binding, answer); });
   ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for

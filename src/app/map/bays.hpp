@@ -28,6 +28,7 @@ struct MapLane {
   bool leaving = false;                  // takes no further task
   bool gave_up = false;                  // on what lives of a task's group
   std::uint64_t asked_in = 0;            // the last turn in which it was asked whether others want its GPUs
+  unsigned renewals = 0;                 // of what its tasks are told of its GPUs
   LaneRest rest;
 
   bool holds() const { return gain.acquired.claim.is_held(); }
@@ -36,6 +37,8 @@ struct MapLane {
 // A bay of the pool and the task on it.
 struct MapBay {
   MapLane* lane = nullptr;
+  unsigned rank = 0;                     // of those of its lane
+  unsigned as_of = 0;                    // of its lane's renewals
   MapTask task;
   std::optional<plan::Life> life;        // as long as a task is here
   SteadyTime started{};

@@ -54,7 +54,7 @@ void LaneClaims::claim(const model::Request& request) {
   options.caution = events_.caution;
   LaneGain gain;
   gain.acquired = acquire(site_, request, options);
-  gain.variables = variables(site_, gain.acquired, request, wanted_.ids);
+  gain.variables = ClaimVariables(site_, gain.acquired, request, wanted_.ids);
   gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
   gain.most_units = most_units_;

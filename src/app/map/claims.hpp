@@ -14,7 +14,7 @@ namespace thole::app {
 // What one lane has: GPUs, and what its tasks get with them.
 struct LaneGain {
   Acquired acquired;
-  plan::Variables variables;
+  ClaimVariables variables;
   std::optional<Binding> binding;      // one rank for each of the tasks that share the lane
   std::size_t most_units = 0;          // of this machine that could ever do: no use to line up for more
 };

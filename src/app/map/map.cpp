@@ -58,6 +58,7 @@ class Map {
   void lane_won();
   void start(std::size_t number);
   void begin(MapBay& bay, std::size_t number);
+  port::ProcessSpec spec_for(MapLane& lane, unsigned rank);
   std::optional<WallTime> last_end(const MapLane& lane) const;
   void declare(const MapLane& lane, std::optional<WallTime> until) const;   // an end, to others
   bool is_ending(const MapLane& lane) const;
@@ -225,19 +226,25 @@ void Map::open_lane(LaneGain gain) {
                          [this, lane = lane.get()] { return is_ending(*lane); });
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
-    port::ProcessSpec spec = spec_with(lane->gain.acquired, lane->gain.variables, wanted_.lane.carry);
-    if (lane->gain.binding)
-      put_into(spec, *lane->gain.binding, rank, [this, lane = lane.get()](const ReadBack& answer) {
-        if (events_.claims.bound) events_.claims.bound(*lane->gain.binding, answer);
-      });
-    const std::size_t number = pool_.open(std::move(spec));
+    const std::size_t number = pool_.open(spec_for(*lane, rank));
     if (number >= bays_.size()) bays_.resize(number + 1);
+    bays_[number] = {};
     bays_[number].lane = lane.get();
+    bays_[number].rank = rank;
     lane->bays.push_back(number);
   }
   lane->asked_in = turn_;                // it has only begun
   idle_.insert(idle_.end(), lane->bays.rbegin(), lane->bays.rend());
   lanes_.push_back(std::move(lane));
+}
+
+port::ProcessSpec Map::spec_for(MapLane& lane, unsigned rank) {
+  port::ProcessSpec spec = spec_with(lane.gain.acquired, lane.gain.variables.now(), wanted_.lane.carry);
+  if (lane.gain.binding)
+    put_into(spec, *lane.gain.binding, rank, [this, &lane](const ReadBack& answer) {
+      if (events_.claims.bound) events_.claims.bound(*lane.gain.binding, answer);
+    });
+  return spec;
 }
 
 // By all that its tasks have started: only then may others have its GPUs.
@@ -313,6 +320,8 @@ void Map::begin(MapBay& bay, std::size_t number) {
     timed_ = true;
     declare(lane, last_end(lane));
   }
+  if (lane.gain.variables.renew(ports_.run.site, lane.gain.acquired)) ++lane.renewals;
+  if (std::exchange(bay.as_of, lane.renewals) != lane.renewals) pool_.open(spec_for(lane, bay.rank), number);
   nobodys_.a_task_begins();
   pool_.start(number);
 }

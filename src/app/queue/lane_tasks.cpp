@@ -34,7 +34,7 @@ void LaneTasks::prepare(const model::Job& job, model::JobSpec spec) {
   notes_.job(job.id);
   alone_ = job.tasks == 1;
   const Acquired& acquired = claim_.acquired();
-  variables_ = variables(site_, acquired, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
+  variables_ = ClaimVariables(site_, acquired, spec_.request, plan::parse_ids(spec_.ids).value_or(plan::Ids::automatic));
   try {
     binding_ = binding_for(site_, ports_.bind, spec_.bind, acquired, 1);
   } catch (const Error& error) {
@@ -205,7 +205,8 @@ void LaneTasks::could_not_begin(Running& running, const Error& error) {
 }
 
 port::ProcessSpec LaneTasks::spec_for(const Running& running, std::vector<std::string> argv) {
-  port::ProcessSpec spec = spec_with(claim_.acquired(), variables_, ports_.carry);
+  variables_.renew(site_, claim_.acquired());
+  port::ProcessSpec spec = spec_with(claim_.acquired(), variables_.now(), ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;
   spec.set["THOLE_TASK"] = task_mark(secret_, running.task.job, running.task.index, running.task.runs) +

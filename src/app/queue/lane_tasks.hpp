@@ -94,7 +94,7 @@ class LaneTasks {
   bool alone_ = true;
   std::optional<Binding> binding_;
   std::optional<Error> cannot_bind_;
-  plan::Variables variables_;
+  ClaimVariables variables_;
   std::vector<std::string> gpu_names_, gpu_keys_;
   bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them
   bool wants_ = false;

@@ -80,9 +80,9 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
   if (std::holds_alternative<Ended>(left) || (unknown && unknown->boot == model::Boot::another)) return left;
   refuse_untold(orphan, left);
   if (unknown) find_living(orphan);
-  if (!lives(orphan)) return with_status(orphan, std::move(left));
   go_on_counting(orphan);
   go_on_ending(orphan);
+  if (!lives(orphan)) return with_status(orphan, std::move(left));
   orphan.looked_at = true;
   look_at_rest(orphan);
   return std::nullopt;
@@ -118,8 +118,9 @@ std::optional<Remains> Orphans::with_status(Orphan& orphan, Remains left) {
   Ended& ended = unknown->command.emplace();
   ended.ending.exit_code = how->exit_code;
   ended.ending.signal = how->signal;
-  ended.ending.time_limit = orphan.over_time && orphan.was_told_to_end;
-  ended.ending.cancelled = !orphan.ended_by_itself && is_to_be_cancelled(orphan);   // whatever its command made of that
+  const bool was_told = orphan.step > 0 && !orphan.ended_by_itself;    // whatever its command made of that
+  ended.ending.time_limit = was_told && orphan.over_time && orphan.was_told_to_end;
+  ended.ending.cancelled = was_told && !orphan.over_time && is_to_be_cancelled(orphan);
   ended.at = ports_.clock.wall();
   ended.peak_memory_kib = how->peak_memory_kib;
   return left;
@@ -149,7 +150,7 @@ void Orphans::look_at_rest(Orphan& orphan) {
   ports_.say(fmt::format("job {}.{}: its command has ended; what it has left running is ended", orphan.task.job,
                          orphan.task.index));
   orphan.rest_is_ended = true;
-  orphan.ended_by_itself = !is_to_be_cancelled(orphan);
+  orphan.ended_by_itself = true;
   orphan.step = 1;
   orphan.next_step = ports_.clock.steady() + plan::settling_moment;
 }
@@ -344,9 +345,10 @@ void Orphans::act_on(Orphan& orphan, const std::optional<model::Task>& task) {
   if (orphan.next_step) {
     if (now >= *orphan.next_step) next_step_against(orphan);
   } else if (task && task->cancel_asked) {
-    orphan.ended_by_itself = orphan.ended_by_itself || command_has_ended(orphan);
+    orphan.ended_by_itself = command_has_ended(orphan);
     next_step_against(orphan);
   } else if (orphan.limit && now >= *orphan.limit) {
+    orphan.ended_by_itself = command_has_ended(orphan);
     orphan.over_time = true;
     next_step_against(orphan);
   } else if (task && task->paused != orphan.paused) {

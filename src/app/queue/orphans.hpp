@@ -79,7 +79,7 @@ class Orphans {
     bool unwritten = false;                      // some of that is not in its record
     bool over_time = false;                      // that is why it was to be ended …
     bool was_told_to_end = false;                // … and something of it lived to hear that
-    bool ended_by_itself = false;                // its command, before anybody asked to cancel it
+    bool ended_by_itself = false;                // its command, before it was told anything
     bool lingers = false;                        // what its command leaves behind
     bool rest_is_ended = false;                  // that: from now on
     std::optional<SteadyTime> in_doubt_until{};  // whether its command was taken down with everything

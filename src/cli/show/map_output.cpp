@@ -91,15 +91,15 @@ std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
 // Whole lines, so that tasks never share one, of a length that can be one.
 void MapOutput::text(const app::MapTask& task, bool errors, std::string_view bytes) {
   Rest& rest = rests_[task.bay];
-  std::string& kept = errors ? rest.errors : rest.output;
+  Rest::Kept& kept = errors ? rest.errors : rest.output;
   const std::size_t newline = bytes.rfind('\n'), whole = newline == std::string_view::npos ? 0 : newline + 1;
-  const bool is_too_long = whole == 0 && kept.size() + bytes.size() > longest_line;
-  kept += bytes.substr(0, is_too_long ? bytes.size() : whole);
+  const bool is_too_long = whole == 0 && kept.text.size() + bytes.size() > longest_line;
+  kept.text += bytes.substr(0, is_too_long ? bytes.size() : whole);
   if (whole > 0 || is_too_long) {
-    write(errors ? STDERR_FILENO : STDOUT_FILENO, kept);
-    kept.clear();
+    write(errors ? STDERR_FILENO : STDOUT_FILENO, kept.text);
+    kept = {.text = {}, .is_shown_in_part = is_too_long};
   }
-  if (!is_too_long) kept += bytes.substr(whole);
+  if (!is_too_long) kept.text += bytes.substr(whole);
 }
 
 // The next line there is another task's, or that of another try.
@@ -107,8 +107,8 @@ void MapOutput::text_ends(const app::MapTask& task) {
   const auto rest = rests_.find(task.bay);
   if (rest == rests_.end()) return;
   for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
-    if (!kept->empty()) write(fd, *kept + "\n");
-    kept->clear();
+    if (!kept->text.empty() || kept->is_shown_in_part) write(fd, kept->text + "\n");
+    *kept = {};
   }
 }
 

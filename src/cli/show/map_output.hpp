@@ -26,8 +26,11 @@ class MapOutput {
   std::optional<int> wait_until_read(const app::MapOutcome& outcome);
 
  private:
-  // What has come of a task's two streams after the last line end.
-  struct Rest { std::string output, errors; };
+  // What has come of a task's two streams after the last line end, or after what of a line was too long to be kept.
+  struct Rest {
+    struct Kept { std::string text; bool is_shown_in_part = false; };
+    Kept output, errors;
+  };
 
   void text(const app::MapTask& task, bool errors, std::string_view bytes);
   void text_ends(const app::MapTask& task);

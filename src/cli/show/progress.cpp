@@ -125,7 +125,7 @@ int show_preview(Context& context) {
     as_if.units = preview.units;
     as_if.chosen = preview.chosen;
     as_if.share_mib = preview.share_mib;
-    variables = app::variables(site, as_if, context.invocation.request, context.ids());
+    variables = app::variables(site.observer, as_if, context.invocation.request, context.ids());
     variables.set.erase("THOLE_CLAIM");  // there is none
   }
   std::optional<app::Binding> binding;

@@ -300,7 +300,7 @@ void SystemInit::add_units() {
   }
   for (const std::string& key : vanished_units())   // which are held
     for (const std::string& name : nodes_of(key)) renew(name);
-  if (crowded_) name_holders_of_vanished();
+  name_holders_of_vanished();
 }
 
 Fd SystemInit::notes() const { return open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
@@ -333,16 +333,20 @@ std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
 }
 
 void SystemInit::name_holders_of_vanished() {
+  const std::set<std::string> vanished = vanished_units();
+  if (vanished.empty()) return;
   const KernelLocks locks = kernel_locks(for_init_to_tell);
   std::map<pid_t, unsigned> holders;
-  for (const std::string& key : vanished_units()) {
+  for (const std::string& key : vanished) {
     const Fd node = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     for (pid_t pid : lockers_of(locks.flocks, node.get())) ++holders[pid];
   }
   for (const auto& [pid, number] : holders)
-    report_.cautions.push_back(fmt::format("{} keeps the lock{} gone: end it, or {} never forgotten", describe_process(pid),
-                                           number == 1 ? " of 1 unit that is" : fmt::format("s of {} units that are", number),
-                                           number == 1 ? "it is" : "they are"));
+    report_.cautions.push_back(fmt::format(
+        "{} keeps the lock{} gone: end it, or {} never forgotten, and what is listed instead (a GPU's instances, or all of it) "
+        "can be claimed beside it", describe_process(pid),
+        number == 1 ? " of 1 unit that is" : fmt::format("s of {} units that are", number),
+        number == 1 ? "it is" : "they are"));
 }
 
 void SystemInit::write_devices() {

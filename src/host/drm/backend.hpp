@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/text.hpp"
 #include "host/kept_text.hpp"
 #include "host/probe/channel.hpp"
 #include "host/probe/runner.hpp"
@@ -48,8 +49,9 @@ class FileBackend : public port::GpuBackend {
  public:
   FileBackend(const FileVendor& vendor, FileOptions options);
 
-  std::string name() const override { return to_string(vendor_.vendor); }
+  std::string name() const { return to_string(vendor_.vendor); }
   bool present() const override { return vendor_.present(tree_); }
+  std::string numbering() const override { return join(tree_.names("/sys/class/drm"), " "); }
   using port::GpuBackend::read;
   port::Reading read(Millis patience, const port::Question& question) override;
   void rest() override { probe_.discard(); }

@@ -84,15 +84,17 @@ void EpollPool::forget(Fd& fd) const {
   fd.reset();
 }
 
-std::size_t EpollPool::open(port::ProcessSpec spec) {
-  auto bay = std::make_unique<Bay>();
-  bay->spec = std::move(spec);
-  bay->spec.own_group = true;
+std::size_t EpollPool::open(port::ProcessSpec spec, std::optional<std::size_t> again) {
   const auto free = std::find(bays_.begin(), bays_.end(), nullptr);
-  const auto number = static_cast<std::size_t>(free - bays_.begin());
-  if (free == bays_.end()) bays_.emplace_back();
-  bay->spec.set["THOLE_PLACE"] = std::to_string(number + 1);
-  bays_[number] = std::move(bay);
+  const std::size_t number = again.value_or(static_cast<std::size_t>(free - bays_.begin()));
+  if (number == bays_.size()) bays_.emplace_back();
+  if (!again) bays_[number] = std::make_unique<Bay>();
+  Bay& bay = *bays_[number];
+  if (again) spec.argv = std::move(bay.spec.argv);
+  bay.spec = std::move(spec);
+  bay.spec.own_group = true;
+  bay.spec.set["THOLE_PLACE"] = std::to_string(number + 1);
+  bay.launch.reset();
   return number;
 }
 
@@ -197,7 +199,7 @@ void EpollPool::give_up(std::size_t number) {
     if (process.parent == ::getpid() && process.group == bay.pid) strangers_.push_back(process.pid);
   if (to_ == port::OutputTo::pipes)
     for (Stream* stream : {&bay.output, &bay.errors})
-      if (stream->file) forget(stream->file);
+      if (stream->file) let_go(*stream);
   if (bay.end) forget(bay.end);
   if (std::exchange(bay.left_group, false)) --groups_left_;
   bay.given_up = true;
@@ -281,6 +283,7 @@ void EpollPool::happened(Source source, std::size_t number) {
     case Source::output:
     case Source::errors: return read_stream(number, source == Source::errors, false);
     case Source::signals: return read_signals();
+    case Source::unheard: return drop_unheard(static_cast<int>(number));
     case Source::children:
       stirred_ = true;
       return;
@@ -299,22 +302,23 @@ void EpollPool::ended(std::size_t number) {
   const auto pid = static_cast<id_t>(bay.pid);
   if (!bay.end || ::waitid(P_PID, pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) return;
   forget(bay.end);
+  bay.left_group = group_lives(bay.pid);
   if (to_ == port::OutputTo::pipes) {
-    read_stream(number, false, true);
-    read_stream(number, true, true);
+    for (const bool errors : {false, true}) read_stream(number, errors, true);
+    if (!bay.left_group) end_streams(number);
   }
   port::PoolEvent event;
   event.kind = Kind::ended;
   event.bay = number;
   put_how(event.how, how_ended(how));
-  event.left_group = bay.left_group = group_lives(bay.pid);
+  event.left_group = bay.left_group;
   if (!bay.left_group) let_go_of_group(bay);
   else ++groups_left_;
   events_.push_back(std::move(event));
 }
 
 // One event a stream and a wait; what a task wrote before its end comes before the event of its end.
-void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
+void EpollPool::read_stream(std::size_t number, bool errors, bool all) {
   Stream& stream = errors ? bays_[number]->errors : bays_[number]->output;
   if (!stream.file) return;
   const std::size_t before = stream.buffer.size();
@@ -324,9 +328,8 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
     n = ::read(stream.file.get(), stream.buffer.data() + used, pipe_room);
     stream.buffer.resize(used + (n > 0 ? static_cast<std::size_t>(n) : 0));
     if (n == 0 || (n < 0 && errno != EAGAIN)) forget(stream.file);
-    if (!to_the_end || !stream.file) break;
+    if (!all || !stream.file) break;
   }
-  if (to_the_end && stream.file) forget(stream.file);
   const auto same = [&](const port::PoolEvent& event) {
     return event.kind == Kind::text && event.bay == number && event.errors == errors;
   };
@@ -339,6 +342,34 @@ void EpollPool::read_stream(std::size_t number, bool errors, bool to_the_end) {
   event.errors = errors;
   event.bytes = stream.buffer;
   events_.push_back(std::move(event));
+}
+
+// All of the task that could be shown as its own has ended.
+void EpollPool::end_streams(std::size_t number) {
+  for (const bool errors : {false, true}) {
+    read_stream(number, errors, true);
+    Stream& stream = errors ? bays_[number]->errors : bays_[number]->output;
+    if (stream.file) let_go(stream);
+  }
+}
+
+// Whoever else has the other end, in a session of its own, is not to die of our having closed this one.
+void EpollPool::let_go(Stream& stream) {
+  if (!may_others_write()) return forget(stream.file);
+  const int fd = stream.file.get();
+  unwatch(fd);
+  listen(fd, Source::unheard, static_cast<std::size_t>(fd));
+  unheard_.push_back(std::move(stream.file));
+}
+
+void EpollPool::drop_unheard(int fd) {
+  std::array<char, pipe_room> bytes;
+  const ssize_t n = ::read(fd, bytes.data(), bytes.size());
+  if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
+  const auto at = std::ranges::find(unheard_, fd, [](const Fd& one) { return one.get(); });
+  if (at == unheard_.end()) return;
+  forget(*at);
+  unheard_.erase(at);
 }
 
 void EpollPool::read_signals() {
@@ -356,6 +387,7 @@ void EpollPool::look_at_groups() {
     Bay* bay = bays_[number].get();
     if (!bay || !bay->left_group || group_lives(bay->pid)) continue;
     bay->left_group = false;
+    if (to_ == port::OutputTo::pipes) end_streams(number);
     let_go_of_group(*bay);
     --groups_left_;
     port::PoolEvent event;

@@ -39,7 +39,7 @@ class EpollPool : public port::TaskPool {
   EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder);
   ~EpollPool() override;
 
-  std::size_t open(port::ProcessSpec spec) override;
+  std::size_t open(port::ProcessSpec spec, std::optional<std::size_t> again = {}) override;
   void close(std::size_t bay) override;
   std::vector<std::string>& words(std::size_t bay) override;
   void check_program(const std::string& program) override;
@@ -73,7 +73,7 @@ class EpollPool : public port::TaskPool {
     bool left_group = false;                     // the command has ended, its group has not
     bool given_up = false;                       // what lives of it has its files
   };
-  enum class Source : std::uint32_t { task, output, errors, watched, signals, children };
+  enum class Source : std::uint32_t { task, output, errors, watched, signals, children, unheard };
 
   void listen(int fd, Source source, std::size_t number, std::uint32_t events = EPOLLIN) const;
   void forget(Fd& fd) const;
@@ -83,7 +83,10 @@ class EpollPool : public port::TaskPool {
   port::Written take(Stream& stream, bool used_again) const;
   void happened(Source source, std::size_t number);
   void ended(std::size_t number);
-  void read_stream(std::size_t number, bool errors, bool to_the_end);
+  void read_stream(std::size_t number, bool errors, bool all);
+  void end_streams(std::size_t number);
+  void let_go(Stream& stream);
+  void drop_unheard(int fd);
   void read_signals();
   void look_at_groups();
   bool group_lives(pid_t group) const;
@@ -114,6 +117,7 @@ class EpollPool : public port::TaskPool {
   Fd epoll_, signals_, children_;
   std::vector<std::unique_ptr<Bay>> bays_;       // null: closed
   std::vector<port::PoolEvent> events_;
+  std::vector<Fd> unheard_;                      // pipes of tasks that are over, to which somebody may still write
   std::size_t groups_left_ = 0;
   bool holds_texts_ = false;
   bool strays_left_ = false;

@@ -19,6 +19,7 @@ std::optional<Ids> parse_ids(std::string_view text);
 struct Variables {
   std::map<std::string, std::string> set;
   std::vector<std::string> unset;
+  bool operator==(const Variables&) const = default;
 };
 
 // By model/vendors.hpp: what puts numbers in PCI order always; the list of each vendor that is here, empty for a claim of no

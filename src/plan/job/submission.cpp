@@ -89,7 +89,8 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
     const std::optional<Units> ours = list == environment.end() ? std::nullopt : claimed(list->second, units);
     users_own = ours && with != *ours;
   }
-  result.on = request.on;
+  for (const std::string& word : request.on) result.on.push_back(lasting_name(word, snapshot, units));
+  for (const std::string& word : request.not_on) result.not_on.push_back(lasting_name(word, snapshot, units));
   if (users_own && request.gpus > 0) {
     const Outer outer = outer_allotment(snapshot, units, environment);
     result.masked_by = outer.named_by;

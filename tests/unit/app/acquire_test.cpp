@@ -299,8 +299,8 @@ TEST(Acquire, WhatLeavesTheListBetweenChoiceAndLockShiftsNothing) {
   const auto got = acquire(*fake.site, request, {});
   EXPECT_EQ(got.claim.keys(), (std::vector{fake.store.slots[1], fake.store.slots[2]}));
   EXPECT_EQ(got.chosen, (std::vector<std::size_t>{0, 1})) << "as they are numbered now";
-  EXPECT_EQ(app::variables(*fake.site, got, request, plan::Ids::automatic).set.at("CUDA_VISIBLE_DEVICES"), "0,1");
-  EXPECT_EQ(app::variables(*fake.site, got, request, plan::Ids::uuid).set.at("CUDA_VISIBLE_DEVICES"),
+  EXPECT_EQ(app::variables(*fake.observer, got, request, plan::Ids::automatic).set.at("CUDA_VISIBLE_DEVICES"), "0,1");
+  EXPECT_EQ(app::variables(*fake.observer, got, request, plan::Ids::uuid).set.at("CUDA_VISIBLE_DEVICES"),
             fake.store.slots[1] + "," + fake.store.slots[2]);
 }
 
@@ -362,15 +362,21 @@ TEST(Acquire, WhatSharersUseIsCountedOnceWhereNobodySeesWhoseItIs) {
   fake.store.held = {{"aaaaaaaaaaaaaaaa", {fake.store.slots[0]}, 7, 12000}};
   model::GpuProcess theirs = stranger(1);
   theirs.user.clear();
-  theirs.memory_mib = 25000;
+  theirs.memory_mib = 12500;
   fake.backend->gpus[0].use.processes = std::vector{theirs};
-  fake.backend->gpus[0].use.memory_used_mib = 25000;
+  fake.backend->gpus[0].use.memory_used_mib = 12500;
   fake.store.me = 7;
   auto request = want(1);
   request.share = true;
-  request.memory_mib = 8192;
+  request.memory_mib = 20000;
   request.wait = Seconds{0};
   EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys().size(), 1u);
+  theirs.memory_mib = 25000;                     // more than they have asked for: somebody is there beside them
+  fake.backend->gpus[0].use.processes = std::vector{theirs};
+  fake.backend->gpus[0].use.memory_used_mib = 25000;
+  EXPECT_EQ(failure_of(fake, request), ErrorCode::busy);
+  theirs.memory_mib = 12500;
+  fake.backend->gpus[0].use.memory_used_mib = 12500;
   theirs.user = "anna";
   fake.backend->gpus[0].use.processes = std::vector{theirs};
   EXPECT_EQ(failure_of(fake, request), ErrorCode::busy) << "a stranger's is there beside";
@@ -452,7 +458,7 @@ TEST_F(InsideAClaim, AShareBindsWhatClaimsWithinIt) {
   EXPECT_EQ(failure_of(fake, share(8193)), ErrorCode::usage);
   const auto fraction = [&](const model::Request& request) {
     const app::Acquired got = acquire(*fake.site, request, {});
-    return app::variables(*fake.site, got, request, plan::Ids::automatic).set.at("XLA_PYTHON_CLIENT_MEM_FRACTION");
+    return app::variables(*fake.observer, got, request, plan::Ids::automatic).set.at("XLA_PYTHON_CLIENT_MEM_FRACTION");
   };
   EXPECT_EQ(fraction(share(8192)), "0.200");
   EXPECT_EQ(fraction(share(4096)), "0.100");

@@ -14,7 +14,7 @@ TEST(Vendors, TheFoldersStandInTheOrderOfTheTable) {
   for (std::size_t i = 0; i < gpu_vendors().size(); ++i) {
     EXPECT_EQ(gpu_vendors()[i]->vendor, model::vendors[i].vendor);
     EXPECT_EQ(gpu_vendor(model::vendors[i].name), gpu_vendors()[i]);
-    EXPECT_EQ(gpu_vendors()[i]->backend({})->name(), model::vendors[i].name);
+    EXPECT_NE(gpu_vendors()[i]->backend({}), nullptr);
   }
   EXPECT_EQ(gpu_vendor("topology"), nullptr);
 }

@@ -28,9 +28,10 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   // none of these (with the nearest names) or when the file is no valid machine (with the place of the mistake).
   MachineFile(const std::string& name, const std::vector<std::string>& directories, ReadTopology read_topology = {});
 
-  std::string name() const override { return "file"; }
+  std::string name() const { return "file"; }
   bool present() const override { return true; }
   bool changed() override;                        // one stat and one small read per watched process
+  std::string numbering() const override;         // the stamp
   using port::GpuBackend::read;
   // Never waits: a file's "hung" GPU only reads as one that did not answer.
   port::Reading read(Millis patience, const port::Question& question) override;

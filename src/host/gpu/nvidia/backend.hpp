@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "host/gpu/nvidia/identities.hpp"
 #include "host/gpu/nvidia/request.hpp"
 #include "host/gpu/vendor.hpp"
@@ -34,8 +35,9 @@ class NvidiaBackend : public port::GpuBackend {
  public:
   explicit NvidiaBackend(NvidiaOptions options);
 
-  std::string name() const override { return "nvidia"; }
+  std::string name() const { return "nvidia"; }
   bool present() const override;
+  std::string numbering() const override { return join(tree_.names("/proc/driver/nvidia/gpus"), " "); }
   using port::GpuBackend::read;
   port::Reading read(Millis patience, const port::Question& question) override;
   std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
