@@ -212,6 +212,33 @@ def test_an_executor_finishes_what_was_submitted_before_the_program_ends(tmp_pat
     assert (tmp_path / "made").exists()
 
 
+def test_a_worker_that_comes_later_is_shown_its_gpu_by_the_number_it_has_then(tmp_path):
+    """A GPU that leaves the driver's list gives its number to the next one."""
+    text = """
+import json, os, pathlib
+import pool_work, tholepin
+file = pathlib.Path(os.environ["THOLE_MACHINE"])
+def shown(): return os.environ["CUDA_VISIBLE_DEVICES"]
+if __name__ == "__main__":
+    with tholepin.Pool(policy=[tholepin.Policy(gpu_affinity=[1])], retries=0) as pool:
+        print(pool.apply(shown))
+        machine = json.loads(file.read_text())
+        machine["gpus"].pop(0)
+        file.with_suffix(".new").write_text(json.dumps(machine))
+        os.replace(file.with_suffix(".new"), file)
+        try:
+            pool.apply(os._exit, (1,))
+        except tholepin.WorkerDied:
+            print(pool.apply(shown))
+"""
+    machine = tmp_path / "machine.json"
+    captured = subprocess.run(
+        [os.environ["THOLE_PROGRAM"], "--machine", "3xA100", "capture"], capture_output=True, text=True, check=True).stdout
+    machine.write_text(captured)
+    said = said_by(["env", f"THOLE_MACHINE={machine}", sys.executable, str(script(tmp_path, text))])
+    assert said == ["1", "0"]
+
+
 def test_workers_die_at_random_and_every_result_comes():
     """Short here; THOLE_TORTURE_SECONDS=3600 for long."""
     ends = time.monotonic() + TORTURE_SECONDS

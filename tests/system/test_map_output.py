@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from run_tools import Started, eventually
+from run_tools import Started, eventually, python
 from test_map import Box
 
 
@@ -46,6 +46,12 @@ def test_a_line_without_an_end_is_shown_in_pieces(box):
         first += piece
     (box.folder / "shown").touch()
     assert first + started.process.communicate(timeout=60)[0] == b"x" * 3_000_000 + b"end\n"
+
+
+def test_a_line_shown_in_pieces_has_an_end(box):
+    task = python("import sys; sys.stdout.write(sys.argv[1] * 1_050_000)")
+    done = box.map("-q", "-j", "1", "--line-buffer", *task, ":::", "a", "b")
+    assert done.stdout == "a" * 1_050_000 + "\n" + "b" * 1_050_000 + "\n"
 
 
 def test_a_reader_that_has_gone_ends_it(box):

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import pwd
 import subprocess
 
@@ -10,6 +11,7 @@ import pytest
 from claim_box import made, thole
 from run_tools import THOLE, eventually
 
+MACHINES = pathlib.Path(__file__).parents[2] / "machines"
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -410,3 +412,22 @@ def test_a_wait_outlasts_units_that_nobody_knows(box_of, tmp_path):
         (tmp_path / "new.json").write_text(whole)
         os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
         assert waiter.wait(60) == 0, waiter.stderr.read()
+
+
+def test_who_has_all_of_a_gpu_has_its_instances_when_it_is_partitioned(tmp_path):
+    """By root, while somebody holds it without using it."""
+    parted = json.loads((MACHINES / "mig-a100.json").read_text())
+    whole = json.loads(json.dumps(parted))
+    whole["gpus"][0].update(mig=[], mig_mode=False)
+    (tmp_path / "machine.json").write_text(json.dumps(whole))
+    with made(tmp_path, str(tmp_path / "machine.json")) as box:
+        assert thole(box, "init").returncode == 0
+        held = thole(box, "claim", "--on", "0").stdout.strip()
+        changed(tmp_path, box, lambda gpus: gpus[0].update(parted["gpus"][0]))
+        assert thole(box, "init").returncode == 0
+        assert comes(box, "--on", "0:0") == 75
+        with waits(box, "--on", "0:1") as waiter:
+            assert comes(box, "--on", "1") == 0
+            waiter.kill()
+        assert thole(box, "release", held).returncode == 0
+        assert comes(box, "--on", "0:0") == 0

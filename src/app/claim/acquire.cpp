@@ -109,7 +109,9 @@ class Acquisition {
         claim.reset();                          // give back; the place in line is kept
         passed_.clear();
         ends_by_.reset();
+        const bool is_part = std::exchange(is_part_of_claimed_, false);
         select_again();
+        is_part_of_claimed_ = is_part;          // until the next look
         continue;
       }
       const model::Decision& decision = place_->decision();
@@ -190,7 +192,7 @@ class Acquisition {
     const auto* take = std::get_if<model::Take>(&decision);
     if (const auto* wait = std::get_if<model::Wait>(&decision)) waited_ = *wait;
     if (take && !waited_) waited_.emplace();     // could be met, too
-    if (waited_ && std::holds_alternative<model::Refuse>(decision)) {
+    if (waited_ && (std::holds_alternative<model::Refuse>(decision) || (take && is_part_of_claimed_))) {
       waited_->passed_over = true;
       waited_->look_again = for_it_to_come_back;
       return *waited_;
@@ -271,6 +273,7 @@ class Acquisition {
   // A unit may become readable while we wait. What would no longer do, or not do at all now, may again.
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
+    is_part_of_claimed_ = false;
     try {
       plan::Selection selection = select_in_time(site_, lasting_, options_, within_, deadline_, allotted_);
       choice_.look_again();
@@ -333,6 +336,7 @@ class Acquisition {
       look_at_units(choice_.chosen());
       if (const std::string gone = not_listed(claim.keys()); !gone.empty())
         return fmt::format("GPU {} was given back: the driver no longer lists it", gone);
+      if (std::string whole = claimed_as_a_whole(); !whole.empty()) return whole;
       std::string trouble;
       std::vector<pid_t> strangers;
       for (std::size_t unit : choice_.chosen()) {
@@ -349,6 +353,22 @@ class Acquisition {
       if (left <= Millis{0} || strangers.empty()) return trouble;
       wait_for_end(strangers, options_.cancel, std::min(left, Millis{200}));
     }
+  }
+
+  // A GPU that has been partitioned while somebody had all of it.
+  std::string claimed_as_a_whole() {
+    const auto is_instance = [this](std::size_t unit) { return site_.observer.units()[unit].instance.has_value(); };
+    if (within_ || std::ranges::none_of(choice_.chosen(), is_instance)) return "";
+    std::string text;
+    for (const model::Holding& holding : store_.holdings())
+      for (const std::size_t chosen : choice_.chosen()) {
+        const model::Unit& unit = site_.observer.units()[chosen];
+        if (!holding.held || !unit.instance || holding.key != unit.gpu_of(site_.observer.snapshot().machine).key()) continue;
+        is_part_of_claimed_ = true;
+        text = fmt::format("GPU {} was given back: {} has claimed all of GPU {}", unit.label, printable(holding.user, 32),
+                           unit.gpu);
+      }
+    return text;
   }
 
   // The first of them.
@@ -395,6 +415,7 @@ class Acquisition {
   std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> wanted_;         // keys of the units in our ticket
+  bool is_part_of_claimed_ = false;      // what was just given back, of a GPU that is claimed as a whole
   std::set<std::string> out_of_reach_;   // of those that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;
@@ -444,44 +465,6 @@ std::vector<std::string> usable_keys(const Site& site, const model::Request& req
   std::vector<std::string> keys;
   for (std::size_t unit : select(site, request, nullptr).units) keys.push_back(site.observer.units()[unit].key);
   return keys;
-}
-
-plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
-  const model::Snapshot& snapshot = observer.snapshot();
-  const std::vector<model::Unit>& units = observer.units();          // a look since may have numbered them anew
-  std::vector<std::size_t> chosen;
-  for (const std::size_t unit : acquired.chosen) {
-    const std::string& key = acquired.units[unit].key;
-    const auto now = std::ranges::find(units, key, &model::Unit::key);
-    if (now == units.end())
-      throw DriverTrouble(Error(ErrorCode::unavailable, "the driver no longer lists it").about("GPU " + key)
-                              .hint("thole doctor"));
-    chosen.push_back(static_cast<std::size_t>(now - units.begin()));
-  }
-  // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
-  const auto& gpus = snapshot.machine.gpus;
-  const bool certain = std::all_of(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) {
-    return gpu.health == model::Health::ok && !gpu.mig_mode && gpu.mig.empty();
-  });
-  model::Request told = request;
-  if (acquired.share_mib) {                  // who claims within a share without a figure has all of it
-    told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
-    told.share = true;
-  }
-  return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
-}
-
-ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids)
-    : request_(request), ids_(ids), numbering_(site.observer.numbering_seen()),
-      variables_(variables(site.observer, acquired, request, ids)) {}
-
-bool ClaimVariables::renew(const Site& site, const Acquired& acquired) {
-  if (acquired.chosen.empty() || site.observer.numbering() == numbering_) return false;
-  const std::unique_ptr<Observer> anew = site.look_anew ? site.look_anew() : nullptr;
-  const Observer& seen = anew ? *anew : site.observer;
-  plan::Variables others = variables(seen, acquired, request_, ids_);
-  numbering_ = seen.numbering_seen();
-  return std::exchange(variables_, std::move(others)) != variables_;
 }
 
 std::string fresh_claim_id() {

@@ -16,15 +16,6 @@ constexpr Millis may_end{2'000};
 
 }  // namespace
 
-namespace {
-
-bool is_claimed(const model::QueueView& queue, const std::string& key) {
-  const auto is_it = [&](const model::SlotView& slot) { return slot.key == key && !slot.holders.empty(); };
-  return std::ranges::any_of(queue.slots, is_it);
-}
-
-}  // namespace
-
 Choice::Choice(const Site& site, const model::Request& request, InUse around)
     : site_(site), request_(request), around_(around) {
   look_again();
@@ -177,12 +168,8 @@ void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint6
     const plan::Verdict &own = verdicts_[*unit_of_[slot]], &seen = to_anybody_[*unit_of_[slot]];
     plan::SlotState& state = states_[slot];
     state = slot_state(unit, machine, seen, claimed);
-    // Somebody had all of a GPU, and still has, that has been partitioned since.
-    const bool is_of_a_claimed_gpu = unit.instance && is_claimed(queue, unit.gpu_of(machine).key());
-    state.usable = state.usable && !is_of_a_claimed_gpu;
     lacks_load_ = lacks_load_ || (by_load && state.kept_by_use && !state.load_percent);
-    state.usable_to_me = !is_of_a_claimed_gpu && (own.standing == plan::Standing::free ||
-                                                  (claimed && own.standing != plan::Standing::sick));
+    state.usable_to_me = own.standing == plan::Standing::free || (claimed && own.standing != plan::Standing::sick);
     // The context that the claim around has paid for is there for the first within.
     if (around_.share_mib) state.memory_mib = std::min(state.memory_mib, *around_.share_mib + plan::share_context_mib);
     const auto& holders = queue.slots[slot].holders;
