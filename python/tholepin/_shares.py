@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
-from .errors import Error, NeverPossible, NoneFree, WrongRequest
+from .errors import DriverError, Error, NeverPossible, NoneFree, WrongRequest
 from .policy import Policy
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ Gpus = Union[int, str]
 
 
 # Variables that show a process its GPUs.
-SHOWN_BY = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "THOLE_GPUS")
+SHOWN_BY_NAME = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+SHOWN_BY = (*SHOWN_BY_NAME, "ZE_AFFINITY_MASK", "THOLE_GPUS")
 
 
 class Share:
@@ -58,7 +59,10 @@ class Shares:
         driver's list since, or come back, gives them to others."""
         if self._claim is None or not share.gpus:
             return
-        told = _shared_out(self._claim, [share.gpus], None)[0]["set"]
+        try:
+            told = _shared_out(self._claim, [share.gpus], None)[0]["set"]
+        except DriverError:  # a GPU is not listed, or the driver does not answer: by name it is not another's in any case
+            told = dict.fromkeys(SHOWN_BY_NAME, ",".join(share.gpus))
         shown = {name: told[name] for name in SHOWN_BY if name in told and share.change.get(name)}
         share.change = {**share.change, **shown}
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from run_tools import eventually, gone, text_of
+from run_tools import Started, eventually, gone, open_gate, text_of
 from test_map import box  # noqa: F401 (a fixture)
 
 # A program that saves its work at INT, and ends well.
@@ -98,3 +98,14 @@ def test_who_has_left_the_group_is_not_ended_by_its_output(box):
         (box.folder / "fifo").write_text("")
         eventually((box.folder / "saved").exists, "it goes on")
         assert started.wait() == 0 and started.process.stdout.read() == b""
+
+
+def test_as_many_tasks_as_one_likes_may_leave_something_that_writes(box):
+    """Each of them has a pipe of its own."""
+    task = "setsid sh -c 'read line < fifo' & echo {}"
+    os.mkfifo(box.folder / "fifo")
+    words = ["prlimit", "--nofile=64", *box.words, "map", "-q", "-g", "0", "-j", "4", "--line-buffer", "sh", "-c", task, ":::"]
+    with Started([*words, *map(str, range(100))], env=box.environment, cwd=box.folder) as started:
+        assert sorted(int(started.line()) for _ in range(100)) == list(range(100))
+        open_gate(box.folder / "fifo")
+        assert started.wait() == 0

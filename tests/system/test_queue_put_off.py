@@ -22,7 +22,7 @@ def queue(tmp_path):
 def test_a_job_of_a_sick_gpu_does_not_start_next(queue):
     job = queue.submit("-q", "--on", "0", "true")
     waits = eventually(lambda: (w := queue.job(job)["waits"]) and w["kind"] == "again" and w, "it is put off")
-    assert re.match(r"asked for again in \d+s: 1 GPU on 0 asked for.*; GPU 0: lost", waits["why"]), waits
+    assert re.match(r"asked for again in \d+s: 1 GPU on GPU-[0-9a-f-]+ asked for.*; GPU 0: lost", waits["why"]), waits
     assert "asked for again in" in queue("jobs", job)
     assert "asked for again in" in queue("why", "job", job)
     assert "asked for again in" in queue.run("logs", job).stderr

@@ -359,17 +359,31 @@ def test_a_later_task_is_shown_the_claimed_gpu_by_the_number_it_has_then(box_of,
     assert (tmp_path / "shown").read_text().split() == ["1", "0"]
 
 
-def test_a_task_whose_gpu_has_left_the_list_does_not_begin(box_of, tmp_path):
-    box = box_of(2)
-    task = ["sh", "-c", FIRST_SAYS_SO]
-    with subprocess.Popen([THOLE, "map", "-j", "1", "--on", "1", *task, ":::", "a", "b"], env=box, cwd=tmp_path,
-                          start_new_session=True, stderr=subprocess.PIPE, text=True) as started:
+@pytest.mark.parametrize("how", ["map", "submit"])
+@pytest.mark.parametrize("what", ["gone", "broken"])
+def test_no_task_fails_for_a_gpu_that_is_away_for_a_moment(box_of, tmp_path, how, what):
+    """Its lane gives it back and lines up again; what cannot be read says nothing."""
+    box = box_of(2) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    whole = open(box["THOLE_MACHINE"]).read()
+    task = ["sh", "-c", f'echo "$THOLE_GPUS" >> shown; [ -e left ] || {WAITS}']
+    words = [how, "-q", "--on", "1", *(["-j", "1"] if how == "map" else ["--array", "0-2", "--"]), *task]
+    words += [":::", "a", "b", "c"] if how == "map" else []
+    with subprocess.Popen([THOLE, *words], env=box, cwd=tmp_path, start_new_session=True) as started:
         eventually((tmp_path / "began").exists, "the first runs")
-        changed(tmp_path, box, lambda gpus: gpus.pop())
+        if what == "gone":
+            changed(tmp_path, box, lambda gpus: gpus.pop())
+        else:
+            pathlib.Path(box["THOLE_MACHINE"]).write_text("{")
         (tmp_path / "left").touch()
-        said = started.stderr.read()
-        assert started.wait(60) == 1 and "the driver no longer lists it" in said, said
-    assert (tmp_path / "shown").read_text().split() == ["1"]
+        if what == "gone":
+            eventually(lambda: not json.loads(thole(box, "status", "--json").stdout)["claims"], "it is given back")
+        (tmp_path / "new.json").write_text(whole)
+        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        assert started.wait(60) == 0
+    if how == "submit":
+        assert subprocess.run([THOLE, "wait", "1"], env=box, timeout=60).returncode == 0
+    uuids = [json.loads(one)[0]["uuid"] for one in (tmp_path / "shown").read_text().splitlines()]
+    assert uuids == [json.loads(whole)["gpus"][1]["uuid"]] * 3
 
 
 def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, tmp_path):

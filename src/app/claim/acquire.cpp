@@ -102,6 +102,7 @@ class Acquisition {
     for (;;) {
       std::optional<port::Claim> claim = step();
       if (claim) {
+        if (!waited_) waited_.emplace();        // it could be met
         place_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
         if (auto trouble = still_used(*claim, told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
@@ -178,7 +179,7 @@ class Acquisition {
           return decide(queue, mine, wants, now);
         });
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach)) throw;
+        if (error.code() != ErrorCode::unavailable || !goes_on_without(store_.about().out_of_reach, error)) throw;
       }
   }
 
@@ -191,7 +192,6 @@ class Acquisition {
     }
     const auto* take = std::get_if<model::Take>(&decision);
     if (const auto* wait = std::get_if<model::Wait>(&decision)) waited_ = *wait;
-    if (take && !waited_) waited_.emplace();     // could be met, too
     if (waited_ && (std::holds_alternative<model::Refuse>(decision) || (take && is_part_of_claimed_))) {
       waited_->passed_over = true;
       waited_->look_again = for_it_to_come_back;
@@ -222,14 +222,23 @@ class Acquisition {
   }
 
   // A unit that cannot be claimed keeps nobody from the others, if they are enough; nor does it end a wait.
-  bool goes_on_without(const std::vector<port::OutOfReach>& out_of_reach) {
+  bool goes_on_without(const std::vector<port::OutOfReach>& out_of_reach, const Error& why) {
     const std::size_t known = out_of_reach_.size();
     for (const port::OutOfReach& unit : out_of_reach) out_of_reach_.insert(unit.key);
     const std::vector<std::size_t> left = reached(choice_.eligible());
     if (out_of_reach_.size() == known) return false;
-    if (left.size() < std::size_t{request_.gpus} + request_.leave && !waited_) return false;
+    if (left.size() < std::size_t{request_.gpus} + request_.leave) {
+      if (!waited_ || request_.wait == Seconds{0}) return false;
+      tell_lack(why);
+    }
     want(left);
     return true;
+  }
+
+  // Once, as long as it is the same.
+  void tell_lack(const Error& error) {
+    const std::string what = (error.object().empty() ? "" : error.object() + ": ") + in_one_line(error.what());
+    if (std::exchange(lacks_, what) != what && options_.caution) options_.caution(what + "; waiting for that to change");
   }
 
   std::vector<std::size_t> reached(std::vector<std::size_t> units) const {
@@ -282,8 +291,7 @@ class Acquisition {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
       choice_.look_again();                      // the ticket stays as it is
-      const std::string what = (error.object().empty() ? "" : error.object() + ": ") + in_one_line(error.what());
-      if (std::exchange(lacks_, what) != what && options_.caution) options_.caution(what + "; waiting for that to change");
+      tell_lack(error);
     }
   }
 

@@ -37,11 +37,22 @@ ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const
 
 bool ClaimVariables::renew(const Site& site, const Acquired& acquired) {
   if (acquired.chosen.empty() || site.observer.numbering() == numbering_) return false;
-  const std::unique_ptr<Observer> anew = site.look_anew ? site.look_anew() : nullptr;
+  std::unique_ptr<Observer> anew;
+  try {
+    if (site.look_anew) anew = site.look_anew();
+  } catch (const Error&) {
+    return false;                                // what cannot be read says nothing; the next time it is asked again
+  }
   const Observer& seen = anew ? *anew : site.observer;
-  plan::Variables others = variables(seen, acquired, request_, ids_);
-  numbering_ = seen.numbering_seen();
-  return std::exchange(variables_, std::move(others)) != variables_;
+  const auto is_troubled = [](const model::Observation& one) { return !one.problem.empty(); };
+  try {
+    plan::Variables others = variables(seen, acquired, request_, ids_);
+    numbering_ = seen.numbering_seen();
+    return std::exchange(variables_, std::move(others)) != variables_;
+  } catch (const DriverTrouble&) {
+    if (std::ranges::any_of(seen.snapshot().observations, is_troubled)) return false;
+    throw;
+  }
 }
 
 }  // namespace thole::app

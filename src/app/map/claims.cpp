@@ -5,12 +5,17 @@
 
 #include "app/claim/selection.hpp"
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
+#include "base/refusal.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 
 namespace thole::app {
 
 namespace {
+
+constexpr Millis ask_again{1'000};
 
 std::size_t most_units(const Observer& observer, const model::Request& request) {
   const auto& units = observer.units();
@@ -53,13 +58,30 @@ void LaneClaims::claim(const model::Request& request) {
   options.waiting = events_.waiting;
   options.caution = events_.caution;
   LaneGain gain;
-  gain.acquired = acquire(site_, request, options);
+  gain.acquired = acquire_in_the_end(request, options);
   gain.variables = ClaimVariables(site_, gain.acquired, request, wanted_.ids);
   gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
   gain.most_units = most_units_;
   if (events_.got) events_.got(gain.acquired);
   gain_ = std::move(gain);
+}
+
+// What the first lane could have may be out of the driver's list for a moment.
+Acquired LaneClaims::acquire_in_the_end(const model::Request& request, const AcquireOptions& options) {
+  const bool could_be_had = lasting_.has_value();
+  for (std::string told;;) try {
+      return acquire(site_, request, options);
+    } catch (const Error& error) {
+      const bool may_pass = error.code() == ErrorCode::usage || dynamic_cast<const DriverTrouble*>(&error);
+      if (!could_be_had || !may_pass) throw;
+      if (std::exchange(told, in_one_line(error.full())) != told && events_.caution)
+        events_.caution(told + "; asked for again until that changes");
+      const SteadyTime now = site_.clock.steady();
+      const int cancel[] = {cancel_.fd()};
+      const auto ready = wait_for(cancel, now + ask_again, now);
+      if (ready && ready->front()) throw Error(ErrorCode::interrupted, "the wait was interrupted");
+    }
 }
 
 void LaneClaims::withdraw() {

@@ -37,6 +37,7 @@ class LaneClaims {
 
  private:
   void claim(const model::Request& request);
+  Acquired acquire_in_the_end(const model::Request& request, const AcquireOptions& options);
 
   Site& site_;
   BindSite bind_;

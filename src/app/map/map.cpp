@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/ours.hpp"
 #include "base/printable_lines.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 
@@ -86,6 +87,7 @@ class Map {
   void tell_out_of_reach(const std::vector<std::string>& all) const { if (!all.empty()) caution(out_of_reach_text(all)); }
   bool wanted_by_others(MapLane& lane);
   void take_no_more(MapLane& lane);
+  bool sees_its_gpus(MapLane& lane);
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
   port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.run.site); }
@@ -175,9 +177,22 @@ void Map::fill() {
       take_no_more(lane);                // they came while it had no task for the bay
       continue;
     }
+    if (has_task() && !sees_its_gpus(*bays_[number].lane)) continue;
     if (!next_task(bays_[number].task)) break;
     idle_.pop_back();
     start(number);
+  }
+}
+
+// A lane whose GPU has left the driver's list gives it back: it lines up for one anew.
+bool Map::sees_its_gpus(MapLane& lane) {
+  try {
+    if (lane.gain.variables.renew(ports_.run.site, lane.gain.acquired)) ++lane.renewals;
+    return true;
+  } catch (const DriverTrouble& error) {
+    caution(fmt::format("{}; its lane lines up again", in_one_line(error.without_hint())));
+    take_no_more(lane);
+    return false;
   }
 }
 
@@ -320,7 +335,6 @@ void Map::begin(MapBay& bay, std::size_t number) {
     timed_ = true;
     declare(lane, last_end(lane));
   }
-  if (lane.gain.variables.renew(ports_.run.site, lane.gain.acquired)) ++lane.renewals;
   if (std::exchange(bay.as_of, lane.renewals) != lane.renewals) pool_.open(spec_for(lane, bay.rank), number);
   nobodys_.a_task_begins();
   pool_.start(number);

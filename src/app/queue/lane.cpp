@@ -160,7 +160,8 @@ void Lane::turn(bool take) {
   const bool told_to_end = is_told_to_end();
   const bool stands = turn.taken.empty() || (!told_to_end && ports_.lanes.stands(seat_));
   if (!stands && !told_to_end) leave("somebody has removed this lane's files; it ends after its present tasks");
-  for (const port::TakenTask& taken : turn.taken) stands && may_begin(taken) ? tasks_.begin(taken) : tasks_.give_back(taken);
+  for (const port::TakenTask& taken : turn.taken)
+    stands && may_begin(taken) && tasks_.sees_its_gpus() ? tasks_.begin(taken) : tasks_.give_back(taken);
   const bool began = tasks_.any() || std::ranges::any_of(tasks_.ends(), [](const auto& end) { return !end.unstarted; });
   const bool first = began && tasks_.notes().claimed();
   carefully([&] {

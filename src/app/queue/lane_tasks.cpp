@@ -6,6 +6,7 @@
 #include "app/queue/task_end.hpp"
 #include "app/queue/task_text.hpp"
 #include "base/printable_lines.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "plan/job/fate.hpp"
@@ -102,6 +103,16 @@ void LaneTasks::begin(const port::TakenTask& taken) {
     leave_("nothing can be started now: " + error.full());
     ports_.logs.end(running.log, fmt::format("# not started, queued again: {}\n", in_one_line(error.full())));
     give_back(taken);
+  }
+}
+
+bool LaneTasks::sees_its_gpus() {
+  try {
+    variables_.renew(site_, claim_.acquired());
+    return true;
+  } catch (const DriverTrouble& error) {
+    leave_(in_one_line(error.without_hint()) + ": the rest of the job waits in line again");
+    return false;
   }
 }
 
@@ -205,7 +216,6 @@ void LaneTasks::could_not_begin(Running& running, const Error& error) {
 }
 
 port::ProcessSpec LaneTasks::spec_for(const Running& running, std::vector<std::string> argv) {
-  variables_.renew(site_, claim_.acquired());
   port::ProcessSpec spec = spec_with(claim_.acquired(), variables_.now(), ports_.carry);
   spec.argv = std::move(argv);
   spec.base = &spec_.environment;

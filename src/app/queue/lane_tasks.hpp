@@ -49,6 +49,7 @@ class LaneTasks {
   std::optional<port::TakeWish> wish();          // free bays, with the logs their tasks will write to
   void let_go_logs();                            // of free bays: one that has filled the disk may be removed
   void begin(const port::TakenTask& taken);
+  bool sees_its_gpus();                          // by their numbers now; else the lane leaves
   void give_back(const port::TakenTask& taken);  // its command has never run, and will in another lane
 
   bool told_to_end() { return keeper_->told_to_end(); }

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -39,6 +40,12 @@ std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
   return words;
 }
 
+std::size_t most_unheard() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 16;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, 4, 1024));
+}
+
 // With its group; one that has left that for another (setpgid) is to hear it, too.
 void signal_command(pid_t command, int number) {
   ::kill(-command, number);
@@ -55,7 +62,7 @@ Fd descriptor_for(const sigset_t& set) {
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
     : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))),
-      had_strangers_(!strangers_.empty() || has_living_children() || ::getpid() == 1) {
+      most_unheard_(most_unheard()), had_strangers_(!strangers_.empty() || has_living_children() || ::getpid() == 1) {
   if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -353,13 +360,17 @@ void EpollPool::end_streams(std::size_t number) {
   }
 }
 
-// Whoever else has the other end, in a session of its own, is not to die of our having closed this one.
+// Whoever else has the other end, in a session of its own, is not to die of our having closed this one. Each is a descriptor,
+// which tasks need: beyond some of them the oldest is closed.
 void EpollPool::let_go(Stream& stream) {
   if (!may_others_write()) return forget(stream.file);
   const int fd = stream.file.get();
   unwatch(fd);
   listen(fd, Source::unheard, static_cast<std::size_t>(fd));
   unheard_.push_back(std::move(stream.file));
+  if (unheard_.size() <= most_unheard_) return;
+  forget(unheard_.front());
+  unheard_.pop_front();
 }
 
 void EpollPool::drop_unheard(int fd) {

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,7 +118,7 @@ class EpollPool : public port::TaskPool {
   Fd epoll_, signals_, children_;
   std::vector<std::unique_ptr<Bay>> bays_;       // null: closed
   std::vector<port::PoolEvent> events_;
-  std::vector<Fd> unheard_;                      // pipes of tasks that are over, to which somebody may still write
+  std::deque<Fd> unheard_;                       // pipes of tasks that are over, to which somebody may still write
   std::size_t groups_left_ = 0;
   bool holds_texts_ = false;
   bool strays_left_ = false;
@@ -126,6 +127,7 @@ class EpollPool : public port::TaskPool {
   ToldOnce out_of_reach_, spared_;
   // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
+  const std::size_t most_unheard_;
   const bool had_strangers_;
   const std::uint64_t since_ = ticks_now();      // what was started earlier is of no task
   std::vector<std::string> claims_;              // that were asked for last
