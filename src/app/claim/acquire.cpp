@@ -295,7 +295,6 @@ class Acquisition {
     }
   }
 
-
   void rest(Millis pause) {
     if (any_ready(options_.cancel, pause)) interrupted();
   }
