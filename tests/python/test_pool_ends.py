@@ -17,6 +17,7 @@ from claim_tools import eventually
 import few_descriptors
 import pool_work as work
 import tholepin
+from tholepin import _native
 
 LONG = 200  # seconds, that no test takes unless something is wrong
 HERE = pathlib.Path(__file__).parent
@@ -233,7 +234,7 @@ if __name__ == "__main__":
 """
     machine = tmp_path / "machine.json"
     captured = subprocess.run(
-        [os.environ["THOLE_PROGRAM"], "--machine", "3xA100", "capture"], capture_output=True, text=True, check=True).stdout
+        [_native.program(), "--machine", "3xA100", "capture"], capture_output=True, text=True, check=True).stdout
     machine.write_text(captured)
     said = said_by(["env", f"THOLE_MACHINE={machine}", sys.executable, str(script(tmp_path, text))])
     assert said == ["1", "0"]

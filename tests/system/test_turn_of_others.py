@@ -359,19 +359,21 @@ def test_a_later_task_is_shown_the_claimed_gpu_by_the_number_it_has_then(box_of,
     assert (tmp_path / "shown").read_text().split() == ["1", "0"]
 
 
-@pytest.mark.parametrize("how", ["map", "submit"])
+@pytest.mark.parametrize("how, by", [("map", "name"), ("map", "mask"), ("submit", "name")])
 @pytest.mark.parametrize("what", ["gone", "broken"])
-def test_no_task_fails_for_a_gpu_that_is_away_for_a_moment(box_of, tmp_path, how, what):
+def test_no_task_fails_for_a_gpu_that_is_away_for_a_moment(box_of, tmp_path, how, by, what):
     """Its lane gives it back and lines up again; what cannot be read says nothing."""
-    box = box_of(2) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    if by == "mask":
+        box["CUDA_VISIBLE_DEVICES"] = "1"
     whole = open(box["THOLE_MACHINE"]).read()
     task = ["sh", "-c", f'echo "$THOLE_GPUS" >> shown; [ -e left ] || {WAITS}']
-    words = [how, "-q", "--on", "1", *(["-j", "1"] if how == "map" else ["--array", "0-2", "--"]), *task]
-    words += [":::", "a", "b", "c"] if how == "map" else []
+    words = [how, "-q", *(["--on", "1"] if by == "name" else [])]
+    words += ["-j", "1", *task, ":::", "a", "b", "c"] if how == "map" else ["--array", "0-2", "--", *task]
     with subprocess.Popen([THOLE, *words], env=box, cwd=tmp_path, start_new_session=True) as started:
         eventually((tmp_path / "began").exists, "the first runs")
         if what == "gone":
-            changed(tmp_path, box, lambda gpus: gpus.pop())
+            changed(tmp_path, box, lambda gpus: gpus.pop(1))
         else:
             pathlib.Path(box["THOLE_MACHINE"]).write_text("{")
         (tmp_path / "left").touch()

@@ -10,6 +10,7 @@
 #include "app/claim/acquire.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -87,9 +88,9 @@ class Acquisition {
  public:
   Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const model::Request& lasting,
               const AcquireOptions& options, const OuterClaim* within, plan::Selection selection,
-              std::optional<SteadyTime> deadline)
+              std::optional<SteadyTime> deadline, std::optional<Allotment> allotted)
       : site_(site), store_(store), request_(request), lasting_(lasting), options_(options), within_(within),
-        allotted_(allotted(site, within)), choice_(site, lasting, in_use(within, request)), deadline_(deadline) {
+        allotted_(std::move(allotted)), choice_(site, lasting, in_use(within, request)), deadline_(deadline) {
     choice_.set_eligible(eligible_units(site, request, std::move(selection)));
     const std::vector<std::string> keys = keys_of(site, choice_.eligible());
     wanted_ = {keys.begin(), keys.end()};
@@ -110,9 +111,7 @@ class Acquisition {
         claim.reset();                          // give back; the place in line is kept
         passed_.clear();
         ends_by_.reset();
-        const bool is_part = std::exchange(is_part_of_claimed_, false);
         select_again();
-        is_part_of_claimed_ = is_part;          // until the next look
         continue;
       }
       const model::Decision& decision = place_->decision();
@@ -192,7 +191,7 @@ class Acquisition {
     }
     const auto* take = std::get_if<model::Take>(&decision);
     if (const auto* wait = std::get_if<model::Wait>(&decision)) waited_ = *wait;
-    if (waited_ && (std::holds_alternative<model::Refuse>(decision) || (take && is_part_of_claimed_))) {
+    if (waited_ && std::holds_alternative<model::Refuse>(decision)) {
       waited_->passed_over = true;
       waited_->look_again = for_it_to_come_back;
       return *waited_;
@@ -282,10 +281,10 @@ class Acquisition {
   // A unit may become readable while we wait. What would no longer do, or not do at all now, may again.
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
-    is_part_of_claimed_ = false;
     try {
       plan::Selection selection = select_in_time(site_, lasting_, options_, within_, deadline_, allotted_);
       choice_.look_again();
+      if (!parts_of_claimed_.empty()) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, lasting_, std::move(selection))));
       lacks_.clear();
     } catch (const Error& error) {
@@ -362,20 +361,31 @@ class Acquisition {
     }
   }
 
-  // A GPU that has been partitioned while somebody had all of it.
+  // A GPU that has been partitioned while somebody had all of it: its instances are not chosen as long.
   std::string claimed_as_a_whole() {
     const auto is_instance = [this](std::size_t unit) { return site_.observer.units()[unit].instance.has_value(); };
     if (within_ || std::ranges::none_of(choice_.chosen(), is_instance)) return "";
-    std::string text;
-    for (const model::Holding& holding : store_.holdings())
-      for (const std::size_t chosen : choice_.chosen()) {
-        const model::Unit& unit = site_.observer.units()[chosen];
-        if (!holding.held || !unit.instance || holding.key != unit.gpu_of(site_.observer.snapshot().machine).key()) continue;
-        is_part_of_claimed_ = true;
-        text = fmt::format("GPU {} was given back: {} has claimed all of GPU {}", unit.label, printable(holding.user, 32),
+    const std::map<std::string, std::string> parts = avoid_parts_of_claimed();
+    for (const std::size_t chosen : choice_.chosen()) {
+      const model::Unit& unit = site_.observer.units()[chosen];
+      if (const auto part = parts.find(unit.key); part != parts.end())
+        return fmt::format("GPU {} was given back: {} has claimed all of GPU {}", unit.label, printable(part->second, 32),
                            unit.gpu);
-      }
-    return text;
+    }
+    return "";
+  }
+
+  // All of them, by key, with who has claimed it.
+  std::map<std::string, std::string> avoid_parts_of_claimed() {
+    std::map<std::string, std::string> parts;
+    for (const model::Holding& holding : store_.holdings())
+      for (const model::Unit& unit : site_.observer.units())
+        if (holding.held && unit.instance && holding.key == unit.gpu_of(site_.observer.snapshot().machine).key())
+          parts.emplace(unit.key, holding.user);
+    parts_of_claimed_.clear();
+    for (const auto& [key, user] : parts) parts_of_claimed_.insert(key);
+    choice_.avoid(parts_of_claimed_);
+    return parts;
   }
 
   // The first of them.
@@ -422,7 +432,7 @@ class Acquisition {
   std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> wanted_;         // keys of the units in our ticket
-  bool is_part_of_claimed_ = false;      // what was just given back, of a GPU that is claimed as a whole
+  std::set<std::string> parts_of_claimed_;    // keys of instances of GPUs that are claimed as a whole, once one was given back
   std::set<std::string> out_of_reach_;   // of those that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;
@@ -445,14 +455,16 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   }
   std::vector<OuterClaim> around = claims_around(site.store, site.environment);
   OuterClaim* outer = around.empty() ? nullptr : &around.front();
-  plan::Selection selection = select_in_time(site, asked, options, outer, deadline);
+  const std::optional<Allotment> allotment = options.allotted ? options.allotted : allotted(site, outer);
+  plan::Selection selection = select_in_time(site, asked, options, outer, deadline, allotment);
   model::Request request = settled(asked, selection);
   if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
   const model::Request lasting = by_lasting_names(request, site);
   Acquired acquired;
   if (outer && reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
   else acquired = Acquisition(site, outer ? *outer->store : site.store, request, lasting, options, outer, std::move(selection),
-                              deadline).finish();
+                              deadline, allotment).finish();
+  acquired.allotted = allotment;
   acquired.chosen = numbered(site, lasting, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;
   acquired.share_mib = outer->share_mib;

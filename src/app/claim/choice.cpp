@@ -194,7 +194,7 @@ std::uint64_t Choice::unclaimed_beside(const model::Unit& unit, const model::Slo
 std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queue, const model::SlotSet& free) {
   std::vector<plan::Candidate> candidates;
   for (std::size_t slot = 0; slot < unit_of_.size(); ++slot) {
-    if (!unit_of_[slot]) continue;
+    if (!unit_of_[slot] || avoided_.contains(queue.slots[slot].key)) continue;
     const bool mine = free.test(slot), idle = queue.slots[slot].holders.empty() && *states_[slot].usable_to_me;
     if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
   }

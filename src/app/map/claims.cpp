@@ -55,10 +55,12 @@ void LaneClaims::claim(const model::Request& request) {
     lasting_ = by_lasting_names(request, site_);
     most_units_ = most_units(site_.observer, request);
   };
+  options.allotted = allotted_;
   options.waiting = events_.waiting;
   options.caution = events_.caution;
   LaneGain gain;
   gain.acquired = acquire_in_the_end(request, options);
+  if (!allotted_) allotted_ = gain.acquired.allotted;
   gain.variables = ClaimVariables(site_, gain.acquired, request, wanted_.ids);
   gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
@@ -70,8 +72,9 @@ void LaneClaims::claim(const model::Request& request) {
 // What the first lane could have may be out of the driver's list for a moment.
 Acquired LaneClaims::acquire_in_the_end(const model::Request& request, const AcquireOptions& options) {
   const bool could_be_had = lasting_.has_value();
+  model::Request asked = request;
   for (std::string told;;) try {
-      return acquire(site_, request, options);
+      return acquire(site_, asked, options);
     } catch (const Error& error) {
       const bool may_pass = error.code() == ErrorCode::usage || dynamic_cast<const DriverTrouble*>(&error);
       if (!could_be_had || !may_pass) throw;
@@ -81,6 +84,9 @@ Acquired LaneClaims::acquire_in_the_end(const model::Request& request, const Acq
       const int cancel[] = {cancel_.fd()};
       const auto ready = wait_for(cancel, now + ask_again, now);
       if (ready && ready->front()) throw Error(ErrorCode::interrupted, "the wait was interrupted");
+      asked.on = request.on;                     // those that are there will do, if they are enough
+      std::erase_if(asked.on, [this](const std::string& name) { return !is_there(name, site_); });
+      if (asked.on.empty()) asked.on = request.on;
     }
 }
 

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "app/claim/run.hpp"
 #include "base/aside.hpp"
@@ -47,7 +49,8 @@ class LaneClaims {
   Bell cancel_;
   bool first_ = true;
   std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
-  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next
+  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next two
+  std::optional<std::set<std::string>> allotted_;   // by the first one
   std::size_t most_units_ = 0;
   bool asked_ = false;
   Aside work_;
