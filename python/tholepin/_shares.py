@@ -23,9 +23,7 @@ Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
 
 
-# Variables that show a process its GPUs.
-SHOWN_BY_NAME = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-SHOWN_BY = (*SHOWN_BY_NAME, "ZE_AFFINITY_MASK", "THOLE_GPUS")
+_BY_NAME = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # variables in which a GPU may have its UUID
 
 
 class Share:
@@ -57,13 +55,15 @@ class Shares:
     def renew(self, share: Share) -> None:
         """For a process that begins later: GPUs are named by numbers where those are certain, and a GPU that has left the
         driver's list since, or come back, gives them to others."""
+        from . import claims
+
         if self._claim is None or not share.gpus:
             return
         try:
             told = _shared_out(self._claim, [share.gpus], None)[0]["set"]
         except DriverError:  # a GPU is not listed, or the driver does not answer: by name it is not another's in any case
-            told = dict.fromkeys(SHOWN_BY_NAME, ",".join(share.gpus))
-        shown = {name: told[name] for name in SHOWN_BY if name in told and share.change.get(name)}
+            told = dict.fromkeys(_BY_NAME, ",".join(share.gpus))
+        shown = {name: told[name] for name in claims.SHOWN_BY if name in told and share.change.get(name)}
         share.change = {**share.change, **shown}
 
     def stay(self) -> None:

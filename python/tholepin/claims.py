@@ -316,12 +316,12 @@ def of_worker() -> Claim | None:
     shown.gpus = json.loads(os.environ.get("THOLE_GPUS") or "[]")
     shown.why = "what this worker has"
     shown._cautions, shown.unset = [], []
-    shown.env = {name: os.environ[name] for name in _SHOWN_BY if name in os.environ}
+    shown.env = {name: os.environ[name] for name in SHOWN_BY if name in os.environ}
     return shown
 
 
 # Variables of a claim; those that it removes beside them do not tell what it has.
-_SHOWN_BY = (
+SHOWN_BY = (
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
     "THOLE_CLAIM", "THOLE_GPUS",
 )  # fmt: skip

@@ -84,9 +84,9 @@ Json status_json(const Snapshot& snapshot, const std::vector<Holding>& holdings,
   const std::vector<Unit> all = units(snapshot.machine);
   json["claims"] = Json::array();
   for (const Holding& holding : holdings) {
-    auto unit = std::find_if(all.begin(), all.end(), [&](const Unit& u) { return u.key == holding.key; });
-    Json claim = {{"gpu", unit == all.end() ? Json(nullptr) : Json(unit->gpu)},
-                  {"unit", unit == all.end() ? Json(nullptr) : Json(unit->label)}};
+    const auto unit = index_of(holding.key, all);
+    Json claim = {{"gpu", unit ? Json(all[*unit].gpu) : Json(nullptr)},
+                  {"unit", unit ? Json(all[*unit].label) : Json(nullptr)}};
     claim.update(to_json(holding));
     json["claims"].push_back(std::move(claim));
   }

@@ -1,5 +1,7 @@
 #include "model/unit.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace thole::model {
@@ -38,6 +40,11 @@ std::vector<Unit> units(const Machine& machine) {
     }
   }
   return all;
+}
+
+std::optional<std::size_t> index_of(std::string_view key, const std::vector<Unit>& units) {
+  const auto found = std::ranges::find(units, key, &Unit::key);
+  return found == units.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - units.begin()));
 }
 
 }  // namespace thole::model

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/machine.hpp"
@@ -25,5 +26,8 @@ struct Unit {
 // Every claimable unit in machine order: whole GPUs, and instead of a partitioned GPU its instances.
 // A GPU in MIG mode without instances has none.
 std::vector<Unit> units(const Machine& machine);
+
+// Which of them has this key.
+std::optional<std::size_t> index_of(std::string_view key, const std::vector<Unit>& units);
 
 }  // namespace thole::model

@@ -26,6 +26,16 @@ def name_of(pid):
         return None
 
 
+def shell(text):
+    """The words of `submit` for a script."""
+    return ["--", "sh", "-c", text]
+
+
+def only_task(queue, job):
+    queue.until_ended(job)
+    return queue.tasks(job)[0]
+
+
 class Queue:
     def __init__(self, folder, machine="4xA100", claims=None):
         self.folder = pathlib.Path(folder)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import Queue, shell
 from run_tools import BUILD, THOLE, eventually
 
 HOUR, DAY = 3600, 86400
@@ -54,10 +54,6 @@ def queue(tmp_path):
     made = ClockedQueue(tmp_path)
     yield made
     made.end_everything()
-
-
-def shell(text):
-    return ["--", "sh", "-c", text]
 
 
 def test_a_begin_that_a_jump_has_passed_is_now(queue):

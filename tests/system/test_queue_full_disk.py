@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from queue_inside import Queue
+from queue_inside import Queue, shell
 from run_tools import THOLE, Started, eventually
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
@@ -77,10 +77,6 @@ def punch_a_hole(path):
     with open(path, "r+b") as file:
         size = ctypes.c_long(os.fstat(file.fileno()).st_size)
         assert libc.fallocate(file.fileno(), keep_size_and_punch, ctypes.c_long(0), size) == 0, os.strerror(ctypes.get_errno())
-
-
-def shell(text):
-    return ["--", "sh", "-c", text]
 
 
 def in_the_lanes_record(queue, exit_code):

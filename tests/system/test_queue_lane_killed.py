@@ -6,17 +6,8 @@ import time
 
 import pytest
 
-from queue_inside import queue  # noqa: F401 (queue: a fixture)
+from queue_inside import only_task, queue, shell  # noqa: F401 (queue: a fixture)
 from run_tools import THOLE, Started, eventually, gone, is_locked, open_gate, state_of, text_of
-
-
-def shell(text):
-    return ["--", "sh", "-c", text]
-
-
-def only_task(queue, job):
-    queue.until_ended(job)
-    return queue.tasks(job)[0]
 
 
 def kill_lanes_with_their_runner(queue):

@@ -7,12 +7,8 @@ import time
 
 import pytest
 
-from queue_inside import queue  # noqa: F401 (queue: a fixture)
+from queue_inside import queue, shell  # noqa: F401 (queue: a fixture)
 from run_tools import eventually, gone, state_of, text_of
-
-
-def shell(text):
-    return ["--", "sh", "-c", text]
 
 
 def test_with_linger_what_is_left_behind_may_end_by_itself(queue, tmp_path):

@@ -9,17 +9,8 @@ import time
 
 import pytest
 
-from queue_inside import Queue, queue  # noqa: F401 (queue: a fixture)
+from queue_inside import Queue, only_task, queue, shell  # noqa: F401 (queue: a fixture)
 from run_tools import THOLE, Started, eventually, gone, is_locked, open_gate, state_of
-
-
-def shell(text):
-    return ["--", "sh", "-c", text]
-
-
-def only_task(queue, job):
-    queue.until_ended(job)
-    return queue.tasks(job)[0]
 
 
 def test_a_job_runs_in_its_directory_and_environment_with_its_gpu_in_sight(queue, tmp_path):

@@ -44,7 +44,11 @@ def changed(folder, box, change):
     """The same machine, altered at one moment."""
     made_of = json.loads(open(box["THOLE_MACHINE"]).read())
     change(made_of["gpus"])
-    (folder / "new.json").write_text(json.dumps(made_of))
+    becomes(folder, box, json.dumps(made_of))
+
+
+def becomes(folder, box, text):
+    (folder / "new.json").write_text(text)
     os.rename(folder / "new.json", box["THOLE_MACHINE"])
 
 
@@ -299,8 +303,7 @@ def test_who_waits_for_what_has_left_the_list_is_told_and_has_it_when_it_is_back
             assert (one := waiter.stderr.readline()), told
             told += one
         assert waiter.poll() is None and comes(box, "--on", "0") == 0
-        (tmp_path / "new.json").write_text(whole)
-        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        becomes(tmp_path, box, whole)
         assert waiter.wait(60) == 0
 
 
@@ -379,8 +382,7 @@ def test_no_task_fails_for_a_gpu_that_is_away_for_a_moment(box_of, tmp_path, how
         (tmp_path / "left").touch()
         if what == "gone":
             eventually(lambda: not json.loads(thole(box, "status", "--json").stdout)["claims"], "it is given back")
-        (tmp_path / "new.json").write_text(whole)
-        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        becomes(tmp_path, box, whole)
         assert started.wait(60) == 0
     if how == "submit":
         assert subprocess.run([THOLE, "wait", "1"], env=box, timeout=60).returncode == 0
@@ -410,8 +412,7 @@ def test_who_comes_when_a_gpu_is_back_waits_for_who_waited_for_it(box_of, tmp_pa
         changed(tmp_path, box, lambda gpus: gpus.pop(1))
         while "waiting for that to change" not in (told := waiter.stderr.readline()):
             assert told
-        (tmp_path / "new.json").write_text(whole)
-        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        becomes(tmp_path, box, whole)
         assert comes(box, "--on", "1") == 75
 
 
@@ -425,8 +426,7 @@ def test_a_wait_outlasts_units_that_nobody_knows(box_of, tmp_path):
         changed(tmp_path, box, lambda gpus: gpus[0].update(uuid="GPU-ffffffff-0000-0000-0000-000000000000"))
         assert thole(box, "release", held).returncode == 0
         eventually(lambda: comes(box, "--no-wait") in (69, 75), "nobody can have that one")
-        (tmp_path / "new.json").write_text(whole)
-        os.rename(tmp_path / "new.json", box["THOLE_MACHINE"])
+        becomes(tmp_path, box, whole)
         assert waiter.wait(60) == 0, waiter.stderr.read()
 
 

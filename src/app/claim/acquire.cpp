@@ -258,9 +258,7 @@ class Acquisition {
     place_->want({wanted_.begin(), wanted_.end()});
   }
 
-  bool is_listed(const std::string& key) const {
-    return std::ranges::find(site_.observer.units(), key, &model::Unit::key) != site_.observer.units().end();
-  }
+  bool is_listed(const std::string& key) const { return model::index_of(key, site_.observer.units()).has_value(); }
 
   void look() {
     look_at_units();

@@ -22,6 +22,9 @@ namespace thole::app {
 // Copies of the locks of a claim of ours, from its keeper. Throws Error(unavailable), also port::NobodyToAsk.
 using Lend = std::function<std::vector<Fd>(const std::string& id)>;
 
+// The units that the masks of a process show, by key: a mask of indices would show others once one before them has left.
+using Allotment = std::set<std::string>;
+
 // A machine and its claims: what an acquisition works on.
 struct Site {
   Observer& observer;
@@ -55,7 +58,7 @@ struct AcquireOptions {
   bool enforced = false;                       // somebody ends the job at request.time: others may plan with it
   std::vector<std::string> own{};              // claims of the caller's own that end only when it ends them: not waited for
   bool keeps_around = true;                    // the claims around live as long as what is claimed inside, which runs something
-  std::optional<std::set<std::string>> allotted{};   // as an earlier claim of the same had it: a mask means what it meant
+  std::optional<Allotment> allotted{};         // as an earlier claim of the same had it: a mask means what it meant
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
   std::function<bool()> stands_still{};        // is whom this waits for stopped? Then it is out of line as long; may be empty
@@ -78,7 +81,7 @@ struct Acquired {
   std::vector<std::string> cautions{};              // of which claims around it it does not keep, and why
   std::vector<model::InLine> passed{};              // who waited before it and let it go first, since it was to end by then
   std::optional<WallTime> ends_by{};
-  std::optional<std::set<std::string>> allotted{};  // keys that masks have left; absent: there were none
+  std::optional<Allotment> allotted{};              // what masks had left; absent: there were none
 };
 
 // Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),

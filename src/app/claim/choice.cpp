@@ -143,10 +143,7 @@ std::string Choice::my_user() const {
 void Choice::map_slots(const model::QueueView& queue) {
   const auto& units = site_.observer.units();
   unit_of_.assign(queue.slots.size(), std::nullopt);
-  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) {
-    const auto unit = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.key == queue.slots[slot].key; });
-    if (unit != units.end()) unit_of_[slot] = static_cast<std::size_t>(unit - units.begin());
-  }
+  for (std::size_t slot = 0; slot < queue.slots.size(); ++slot) unit_of_[slot] = model::index_of(queue.slots[slot].key, units);
 }
 
 void Choice::fill_states(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants) {
@@ -199,7 +196,7 @@ std::optional<std::vector<unsigned>> Choice::choose(const model::QueueView& queu
     if (mine || idle) candidates.push_back({*unit_of_[slot], verdicts_[*unit_of_[slot]].last_resort, mine});
   }
   model::Request request = request_;
-  std::erase_if(request.order, [this](const std::string& name) { return !is_there(name, site_); });
+  request.order = those_there(std::move(request.order), site_);
   // Who may be choosing the first ones at this moment cannot be waited for without end: from the other end it is less likely
   // that both take the same. A sharer goes where sharers are; what the request says of the choice is not touched.
   if (queue.neighbours_choose && !request.share && request.pick == model::Pick::pack && request.order.empty())

@@ -12,11 +12,11 @@ plan::Variables variables(const Observer& observer, const Acquired& acquired, co
   std::vector<std::size_t> chosen;
   for (const std::size_t unit : acquired.chosen) {
     const std::string& key = acquired.units[unit].key;
-    const auto now = std::ranges::find(units, key, &model::Unit::key);
-    if (now == units.end())
+    const auto now = model::index_of(key, units);
+    if (!now)
       throw DriverTrouble(Error(ErrorCode::unavailable, "the driver no longer lists it").about("GPU " + key)
                               .hint("thole doctor"));
-    chosen.push_back(static_cast<std::size_t>(now - units.begin()));
+    chosen.push_back(*now);
   }
   // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
   const auto& gpus = snapshot.machine.gpus;

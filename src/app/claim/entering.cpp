@@ -51,7 +51,7 @@ std::vector<std::size_t> numbered(const Site& site, model::Request request, bool
   if (chosen.size() < 2 || (request.order.empty() && !inside)) return chosen;
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
-  std::erase_if(request.order, [&](const std::string& name) { return !is_there(name, site); });
+  request.order = those_there(std::move(request.order), site);
   std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
   if (request.order.empty()) {
     const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment).order;

@@ -414,8 +414,8 @@ void release(const ClaimSearch& search, port::ClaimControl& control, const KeptC
   std::string units;
   const Observer& gpus = search.gpus();
   for (const model::Holding& holding : kept) {
-    const auto unit = std::ranges::find(gpus.units(), holding.key, &model::Unit::key);
-    units += (units.empty() ? "" : ", ") + (unit == gpus.units().end() ? printable(holding.key, 60) : "GPU " + unit->label);
+    const auto unit = model::index_of(holding.key, gpus.units());
+    units += (units.empty() ? "" : ", ") + (unit ? "GPU " + gpus.units()[*unit].label : printable(holding.key, 60));
   }
   const std::string end = control.ways_to_end(claim.id, claim.uid);
   throw Error(ErrorCode::unavailable,

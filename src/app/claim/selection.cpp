@@ -84,12 +84,15 @@ model::Request by_lasting_names(model::Request request, const Site& site) {
   return request;
 }
 
-bool is_there(const std::string& name, const Site& site) {
-  try {
-    return !plan::resolve(name, site.observer.snapshot(), site.observer.units()).empty();
-  } catch (const Error&) {
-    return false;
-  }
+std::vector<std::string> those_there(std::vector<std::string> names, const Site& site) {
+  std::erase_if(names, [&](const std::string& name) {
+    try {
+      return plan::resolve(name, site.observer.snapshot(), site.observer.units()).empty();
+    } catch (const Error&) {
+      return true;
+    }
+  });
+  return names;
 }
 
 bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units,

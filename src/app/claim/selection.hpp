@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,6 @@
 
 namespace thole::app {
 
-// The units that the masks of this process show, by key: a mask of indices would show others once one before them has left.
-using Allotment = std::set<std::string>;
 std::optional<Allotment> allotted(const Site& site, const OuterClaim* within);    // absent when no mask hides anything
 
 // What the outer allotment leaves (as it was, where that is given); inside a claim (`within`) of that claim's. Throws
@@ -26,7 +23,7 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
 
 // The same request by names that last: an index means another GPU once one before it has left the driver's list.
 model::Request by_lasting_names(model::Request request, const Site& site);
-bool is_there(const std::string& name, const Site& site);    // does it name a unit of the last look?
+std::vector<std::string> those_there(std::vector<std::string> names, const Site& site);   // that name a unit of the last look
 
 // Whether the masks of this process are those of the claim that THOLE_CLAIM names, alive or not.
 bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer);

@@ -84,8 +84,7 @@ Acquired LaneClaims::acquire_in_the_end(const model::Request& request, const Acq
       const int cancel[] = {cancel_.fd()};
       const auto ready = wait_for(cancel, now + ask_again, now);
       if (ready && ready->front()) throw Error(ErrorCode::interrupted, "the wait was interrupted");
-      asked.on = request.on;                     // those that are there will do, if they are enough
-      std::erase_if(asked.on, [this](const std::string& name) { return !is_there(name, site_); });
+      asked.on = those_there(request.on, site_);   // they will do, if they are enough
       if (asked.on.empty()) asked.on = request.on;
     }
 }

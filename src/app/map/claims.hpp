@@ -4,8 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
-#include <string>
 
 #include "app/claim/run.hpp"
 #include "base/aside.hpp"
@@ -50,7 +48,7 @@ class LaneClaims {
   bool first_ = true;
   std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
   std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next two
-  std::optional<std::set<std::string>> allotted_;   // by the first one
+  std::optional<Allotment> allotted_;       // by the first one
   std::size_t most_units_ = 0;
   bool asked_ = false;
   Aside work_;

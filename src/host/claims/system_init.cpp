@@ -309,7 +309,6 @@ Fd SystemInit::notes() const { return open_at(dir_.fd.get(), "notes", O_RDONLY |
 // nobody understands what its holder notes, and he could neither release it nor claim within it.
 std::string* SystemInit::slot_for_another() {
   if (std::string* free = free_slot(keys_)) return free;
-  crowded_ = true;
   const auto gone = [this](const std::string& key) { return vanished(key); };
   if (std::ranges::none_of(keys_, gone)) return nullptr;
   if (!claimed_slots_) claimed_slots_ = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_});

@@ -57,7 +57,6 @@ class SystemInit {
   TakeBack take_back_;
   SlotKeys keys_;
   bool keys_changed_ = false;
-  bool crowded_ = false;            // there were more units than slots
   std::optional<std::set<unsigned>> claimed_slots_;   // then, as it was before any was given to another
 };
 
