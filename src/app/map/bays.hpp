@@ -47,6 +47,12 @@ struct MapBay {
   bool cut_short = false;                // it was ended with all others
 };
 
+// Whether nothing of a lane can be given a later end any more.
+bool is_ending(const MapLane& lane, const std::vector<MapBay>& bays);
+
+// Of its tasks, which have a limit each: one may have been extended, or have begun before the others.
+std::optional<SteadyTime> last_limit(const MapLane& lane, const std::vector<MapBay>& bays);
+
 // What is left behind, once a turn.
 struct RestLook {
   std::vector<std::string> claims;       // that were asked for

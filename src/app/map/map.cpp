@@ -1,14 +1,14 @@
 #include "app/map/map.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "app/claim/command_life.hpp"
 #include "app/claim/door.hpp"
 #include "app/claim/new_end.hpp"
-#include "app/map/claims.hpp"
 #include "app/map/bays.hpp"
+#include "app/map/claims.hpp"
+#include "app/map/tasks.hpp"
 #include "app/queue/task_text.hpp"
 #include "base/error.hpp"
 #include "base/ours.hpp"
@@ -35,7 +35,8 @@ class Map {
  public:
   Map(MapPorts& ports, const MapRequest& wanted, const MapEvents& events)
       : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
-        claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims) {
+        claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims),
+        tasks_(ports.items, wanted.done, ports.pool) {
     pool_.watch(claims_.fd());
     if (events_.goes_on >= 0) pool_.watch(events_.goes_on);
   }
@@ -46,10 +47,7 @@ class Map {
  private:
   enum class Stop { no, soon, now };
 
-  bool over() const { return lanes_.empty() && !claims_.asked() && (stop_ != Stop::no || !has_task()); }
-  bool has_task() const { return !again_.empty() || ahead_ || (!items_over_ && waits_for_items_); }
-  void look_ahead();
-  bool next_task(MapTask& task);
+  bool over() const { return lanes_.empty() && !claims_.asked() && (stop_ != Stop::no || !tasks_.may_come()); }
   void fill();
   void claim_or_give_back();
   void hear_reader();
@@ -62,7 +60,6 @@ class Map {
   port::ProcessSpec spec_for(MapLane& lane, unsigned rank);
   std::optional<WallTime> last_end(const MapLane& lane) const;
   void declare(const MapLane& lane, std::optional<WallTime> until) const;   // an end, to others
-  bool is_ending(const MapLane& lane) const;
   void put_off(MapBay& bay, std::size_t number);
   unsigned busy() const {
     unsigned all = 0;
@@ -109,11 +106,7 @@ class Map {
   std::vector<std::unique_ptr<MapLane>> lanes_;
   std::vector<MapBay> bays_;                // by bay
   std::vector<std::size_t> idle_;
-  std::deque<MapTask> again_;
-  std::optional<MapTask> ahead_;         // the next item, read already
-  std::uint64_t numbers_ = 0, orders_ = 0;
-  bool items_over_ = false, waits_for_items_ = false;
-  int items_watched_ = -1;
+  TasksToCome tasks_;
   std::uint64_t turn_ = 0;               // one a wait
   std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
@@ -130,46 +123,6 @@ class Map {
   MapOutcome outcome_;
 };
 
-void Map::look_ahead() {
-  if (ahead_ || items_over_ || stop_ != Stop::no) return;
-  waits_for_items_ = false;
-  MapTask task;
-  for (;;) {
-    switch (ports_.items.next(task.cells)) {
-      case ItemSource::Next::end:
-        items_over_ = true;
-        break;
-      case ItemSource::Next::later:
-        waits_for_items_ = true;
-        if (items_watched_ < 0) pool_.watch(items_watched_ = ports_.items.fd());
-        return;
-      case ItemSource::Next::item:
-        task.number = ++numbers_;
-        if (task.number < wanted_.done.size() && wanted_.done[task.number]) continue;
-        ahead_ = std::move(task);
-    }
-    break;
-  }
-  if (items_watched_ >= 0) pool_.unwatch(std::exchange(items_watched_, -1));
-}
-
-bool Map::next_task(MapTask& task) {
-  if (stop_ != Stop::no) return false;
-  if (!again_.empty()) {
-    task = std::move(again_.front());
-    again_.pop_front();
-    return true;
-  }
-  look_ahead();
-  if (!ahead_) return false;
-  std::swap(task.cells, ahead_->cells);  // the old ones' memory is used again by what comes next
-  task.number = ahead_->number;
-  task.order = orders_++;
-  task.tries = 0;
-  ahead_.reset();
-  return true;
-}
-
 void Map::fill() {
   while (!idle_.empty() && !wants_ && !held_up_) {
     const std::size_t number = idle_.back();
@@ -177,8 +130,8 @@ void Map::fill() {
       take_no_more(lane);                // they came while it had no task for the bay
       continue;
     }
-    if (has_task() && !sees_its_gpus(*bays_[number].lane)) continue;
-    if (!next_task(bays_[number].task)) break;
+    if (tasks_.may_come() && !sees_its_gpus(*bays_[number].lane)) continue;
+    if (stop_ != Stop::no || !tasks_.next(bays_[number].task)) break;
     idle_.pop_back();
     start(number);
   }
@@ -203,8 +156,8 @@ void Map::hear_reader() {
 
 // A lane more while there is a task for it and room; GPUs without a task are not kept from others.
 void Map::claim_or_give_back() {
-  look_ahead();
-  const bool waiting = stop_ == Stop::no && (!again_.empty() || ahead_) && !held_up_;
+  if (stop_ == Stop::no) tasks_.look_ahead();
+  const bool waiting = stop_ == Stop::no && tasks_.any() && !held_up_;
   std::optional<RestLook> look;
   for (std::size_t i = lanes_.size(); i-- > 0;)
     if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane, look)) close_lane(lane);
@@ -238,7 +191,7 @@ void Map::open_lane(LaneGain gain) {
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
   lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution,
-                         [this, lane = lane.get()] { return is_ending(*lane); });
+                         [this, lane = lane.get()] { return is_ending(*lane, bays_); });
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
     const std::size_t number = pool_.open(spec_for(*lane, rank));
@@ -326,7 +279,7 @@ void Map::put_off(MapBay& bay, std::size_t number) {
   vacate(bay, number);
   wants_ = true;
   --bay.task.tries;
-  again_.push_front(std::move(bay.task));
+  tasks_.put_off(std::move(bay.task));
 }
 
 void Map::begin(MapBay& bay, std::size_t number) {
@@ -344,17 +297,8 @@ void Map::declare(const MapLane& lane, std::optional<WallTime> until) const {
   if (timed_ && lane.holds()) declare_end(ports_.run.site, lane.gain.acquired, lane.door.get(), until);
 }
 
-// Whether nothing of it can be given a later end any more.
-bool Map::is_ending(const MapLane& lane) const {
-  const auto ends = [&](std::size_t number) { return !bays_[number].life || bays_[number].life->rung != plan::Rung::none; };
-  return lane.busy > 0 && std::ranges::all_of(lane.bays, ends);
-}
-
-// Of its tasks, by their limits: one may have been extended, or have begun before the others.
 std::optional<WallTime> Map::last_end(const MapLane& lane) const {
-  std::optional<SteadyTime> last;
-  for (const std::size_t number : lane.bays)
-    if (const auto& life = bays_[number].life; life && life->limit && (!last || *life->limit > *last)) last = life->limit;
+  const auto last = last_limit(lane, bays_);
   if (!last) return std::nullopt;
   return ports_.run.site.clock.wall() + std::chrono::duration_cast<Millis>(*last - now());
 }
@@ -396,7 +340,7 @@ void Map::finish(std::size_t number, std::string problem) {
   if (stop_ == Stop::now && bay.cut_short) {
     ++outcome_.cut_short;
   } else if (!succeeded && bay.task.tries < wanted_.tries) {
-    again_.push_back(std::move(bay.task));
+    tasks_.again(std::move(bay.task));
   } else {
     const int status = end.status();
     ++(succeeded ? outcome_.counts.succeeded : outcome_.counts.failed);

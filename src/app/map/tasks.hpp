@@ -1,0 +1,39 @@
+// The tasks of `map` that are to begin: those that are tried again, and what its items make, read one ahead.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "app/map/items.hpp"
+#include "app/map/map.hpp"
+#include "port/task_pool.hpp"
+
+namespace thole::app {
+
+class TasksToCome {
+ public:
+  // The pool's wait ends when items come; `done`: numbers of tasks that need not run.
+  TasksToCome(ItemSource& items, const std::vector<bool>& done, port::TaskPool& pool)
+      : items_(items), done_(done), pool_(pool) {}
+
+  void look_ahead();                       // reads an item where none is read
+  bool next(MapTask& task);                // into a task whose memory is used again; false: none for now
+  bool any() const { return !again_.empty() || ahead_; }
+  bool may_come() const { return any() || (!over_ && waits_); }
+  void again(MapTask task) { again_.push_back(std::move(task)); }
+  void put_off(MapTask task) { again_.push_front(std::move(task)); }
+
+ private:
+  ItemSource& items_;
+  const std::vector<bool>& done_;
+  port::TaskPool& pool_;
+  std::deque<MapTask> again_;
+  std::optional<MapTask> ahead_;           // the next item, read already
+  std::uint64_t numbers_ = 0, orders_ = 0;
+  bool over_ = false, waits_ = false;      // the items; for them
+  int watched_ = -1;
+};
+
+}  // namespace thole::app
