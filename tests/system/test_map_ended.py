@@ -1,10 +1,12 @@
 """Tasks of `map` that are ended, or leave something: what their status is, and whose output is whose."""
 import json
 import os
+import signal
+import time
 
 import pytest
 
-from run_tools import Started, eventually, gone, open_gate, text_of
+from run_tools import Started, children, eventually, gone, open_gate, state_of, text_of
 from test_map import box  # noqa: F401 (a fixture)
 
 # A program that saves its work at INT, and ends well.
@@ -109,3 +111,25 @@ def test_as_many_tasks_as_one_likes_may_leave_something_that_writes(box):
         assert sorted(int(started.line()) for _ in range(100)) == list(range(100))
         open_gate(box.folder / "fifo")
         assert started.wait() == 0
+
+
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize("words", [[], ["--line-buffer"], ["-k"]], ids=" ".join)
+def test_a_task_that_has_ended_in_its_time_is_not_told_that_this_is_over(box, words, status):
+    """However late map hears of both: it may have been stopped, or have written for long to a slow disk."""
+    os.mkfifo(box.folder / "gate")
+    task = f"echo begun >> begun; cat gate; echo fine; exit {status}"
+    limit = ["--time", "2s", "--retries", "2" if status == 0 else "1"]
+    with box.start("-q", "-j", "2", *words, *limit, "--joblog", "log", "sh", "-c", task, ":::", *"ab") as started:
+        begun = box.folder / "begun"
+        eventually(lambda: begun.exists() and len(begun.read_text().split()) == 2, "all run")
+        os.kill(started.pid, signal.SIGSTOP)
+        eventually(lambda: state_of(started.pid) == "T", "it stands still")
+        over = time.monotonic() + 2
+        open_gate(box.folder / "gate")
+        eventually(lambda: all(gone(pid) for pid in children(started.pid)), "its tasks have ended")
+        eventually(lambda: time.monotonic() > over, "their time is over")
+        os.kill(started.pid, signal.SIGCONT)
+        assert started.wait() == (0 if status == 0 else 2)
+    assert [line[6:8] for line in log_of(box)] == [[str(status), "0"]] * 2
+    assert len(begun.read_text().split()) == 2

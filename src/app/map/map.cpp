@@ -74,7 +74,8 @@ class Map {
   void signalled(int number);
   void asked_at_door(MapLane& lane);
   void end_tasks(bool at_once);
-  void deadlines_passed();
+  void sleep(void (Map::*heed)(const port::PoolEvent&));
+  void deadlines_passed(SteadyTime time);
   void tell(std::size_t number, const plan::Event& event);
   void name(std::size_t number) const;
   void tell_left_behind(const std::vector<std::string>& left) const;
@@ -422,15 +423,28 @@ std::optional<SteadyTime> Map::next_deadline() const {
   return first;
 }
 
-void Map::deadlines_passed() {
-  if (!timed_) return;
+// Until something happens; it is handled. However late we hear of it: a task that has ended in its time is not told that
+// this is over.
+void Map::sleep(void (Map::*heed)(const port::PoolEvent&)) {
+  const auto hear = [&](std::optional<SteadyTime> until) {
+    happened_ = pool_.wait(until);
+    while (const auto event = next_event()) (this->*heed)(*event);
+  };
+  hear(next_deadline());
   const SteadyTime time = now();
+  if (const auto deadline = next_deadline(); deadline && *deadline <= time) {
+    hear(time);
+    deadlines_passed(time);
+  }
+  if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
+}
+
+void Map::deadlines_passed(SteadyTime time) {
   for (std::size_t number = 0; number < bays_.size(); ++number) {
     const std::optional<plan::Life>& life = bays_[number].life;
     const std::optional<SteadyTime> deadline = life ? life->deadline() : std::nullopt;
     if (deadline && *deadline <= time) tell(number, plan::Passed{});
   }
-  if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }
 
 // The group alone: what has left it is the lane's rest. The pool says when nothing of it is left.
@@ -478,10 +492,8 @@ MapOutcome Map::run() {
     fill();
     claim_or_give_back();
     if (over()) break;
-    happened_ = pool_.wait(next_deadline());
     ++turn_;
-    while (const auto event = next_event()) handle(*event);
-    deadlines_passed();
+    sleep(&Map::handle);
   }
   return outcome_;
 }
@@ -494,11 +506,7 @@ void Map::end_everything() {
   end_tasks(false);
   while (const auto event = next_event()) handle_quietly(*event);
   claims_.withdraw();
-  while (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->busy > 0; })) {
-    happened_ = pool_.wait(next_deadline());
-    while (const auto event = next_event()) handle_quietly(*event);
-    deadlines_passed();
-  }
+  while (std::ranges::any_of(lanes_, [](const auto& lane) { return lane->busy > 0; })) sleep(&Map::handle_quietly);
   for (;;) {
     std::optional<RestLook> look;
     for (std::size_t i = lanes_.size(); i-- > 0;)

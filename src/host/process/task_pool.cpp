@@ -272,11 +272,11 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     const SteadyTime look = heeds_each_end() ? SteadyTime{} : next_look_;
     deadline = deadline ? std::min(*deadline, look) : look;
   }
-  std::array<epoll_event, 64> ready;
+  ready_.resize(std::max(ready_.size(), 64 + 3 * bays_.size() + unheard_.size()));   // for all that has happened
   const int timeout = poll_timeout(deadline, std::chrono::steady_clock::now());
-  const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout);
+  const int count = ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), timeout);
   for (int i = 0; i < count; ++i) {
-    const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
+    const std::uint64_t data = ready_[static_cast<std::size_t>(i)].data.u64;
     happened(static_cast<Source>(data >> 32), data & 0xffffffffu);
   }
   if (stirred_ && (heeds_each_end() || std::chrono::steady_clock::now() >= next_look_)) look_at_children();

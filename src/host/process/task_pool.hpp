@@ -117,6 +117,7 @@ class EpollPool : public port::TaskPool {
   std::string folder_;
   Fd epoll_, signals_, children_;
   std::vector<std::unique_ptr<Bay>> bays_;       // null: closed
+  std::vector<epoll_event> ready_;
   std::vector<port::PoolEvent> events_;
   std::deque<Fd> unheard_;                       // pipes of tasks that are over, to which somebody may still write
   std::size_t groups_left_ = 0;
