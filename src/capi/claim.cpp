@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "app/claim/claim_variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "capi/handles.hpp"

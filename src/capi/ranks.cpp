@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "app/claim/binding.hpp"
+#include "app/claim/claim_variables.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json.hpp"

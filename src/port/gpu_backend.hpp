@@ -30,6 +30,13 @@ struct Question {
   std::vector<std::string> only;                 // keys of GPUs: of the others, what was read before will do; empty = all
 };
 
+// What the driver's numbers go by: while it is the same, so are they. Where it does not tell all of it they may change all the
+// same: a GPU that fails, or is partitioned, may leave no trace in files.
+struct Numbering {
+  std::string text;
+  bool tells_all = true;
+};
+
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
@@ -41,8 +48,8 @@ class GpuBackend {
   // compares the file's stamp.
   virtual bool changed() { return true; }
 
-  // What the driver's numbers go by, for the price of a few system calls; any thread. While it is the same, so are they.
-  virtual std::string numbering() const { return ""; }
+  // For the price of a few system calls; any thread.
+  virtual Numbering numbering() const { return {}; }
 
   // Reads identity and present use. Never blocks longer than `patience`, whatever the driver does; what could not be
   // read in time is marked in Gpu::health, the metrics and the observation. A driver that is still answering then goes on:

@@ -83,18 +83,56 @@ plan::Selection select_in_time(const Site& site, const model::Request& request, 
   }
 }
 
+// Whether who could have it before waits for it again.
+bool may_come_back(const Error& error) {
+  return error.code() == ErrorCode::usage || error.code() == ErrorCode::unavailable;
+}
+
+// What the first look has made of a request.
+struct Wish {
+  model::Request request, lasting;       // as it was asked; the same at every look
+  std::vector<std::size_t> eligible;
+  std::optional<Error> lack;             // why it cannot be met now, though it could be once
+  std::optional<Allotment> allotted;
+  std::optional<SteadyTime> deadline;
+};
+
+Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within) {
+  Wish wish{asked, asked, {}, {}, options.allotted, {}};
+  if (asked.wait) wish.deadline = site.clock.steady() + *asked.wait;
+  if (!wish.allotted) wish.allotted = allotted(site, within);
+  if (options.had) wish.request = of_those_there(asked, site);
+  try {
+    plan::Selection selection = select_in_time(site, wish.request, options, within, wish.deadline, wish.allotted);
+    wish.lasting.gpus = wish.request.gpus = selection.count;   // a partitioned GPU named as a whole counts as all its instances
+    wish.eligible = eligible_units(site, wish.request, std::move(selection));
+  } catch (const Error& error) {
+    if (!options.had || options.had->empty() || !may_come_back(error)) throw;
+    wish.lack = error;
+  }
+  for (model::Request* request : {&wish.request, &wish.lasting})
+    if (!options.enforced) request->time.reset();   // a length that nobody enforces passes nobody: it could break a promise
+  wish.lasting = by_lasting_names(std::move(wish.lasting), site);
+  return wish;
+}
+
 // One acquisition from a given store: the loop of step, check and sleep.
 class Acquisition {
  public:
-  Acquisition(Site& site, port::ClaimStore& store, const model::Request& request, const model::Request& lasting,
-              const AcquireOptions& options, const OuterClaim* within, plan::Selection selection,
-              std::optional<SteadyTime> deadline, std::optional<Allotment> allotted)
-      : site_(site), store_(store), request_(request), lasting_(lasting), options_(options), within_(within),
-        allotted_(std::move(allotted)), choice_(site, lasting, in_use(within, request)), deadline_(deadline) {
-    choice_.set_eligible(eligible_units(site, request, std::move(selection)));
+  Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, const OuterClaim* within)
+      : site_(site), store_(store), request_(std::move(wish.request)), lasting_(std::move(wish.lasting)), options_(options),
+        within_(within), allotted_(std::move(wish.allotted)), choice_(site, lasting_, in_use(within, request_)),
+        deadline_(wish.deadline) {
+    choice_.set_eligible(std::move(wish.eligible));
     const std::vector<std::string> keys = keys_of(site, choice_.eligible());
     wanted_ = {keys.begin(), keys.end()};
-    place_ = store.enter(entry_for(site, request, options, choice_.eligible()));
+    if (const auto& had = options.had; had && !had->empty()) {
+      waited_.emplace();                         // it could be met
+      for (const std::string& key : *had)
+        if (wish.lack || !is_listed(key)) wanted_.insert(key);
+    }
+    if (wish.lack) tell_lack(*wish.lack);
+    place_ = store.enter(entry_for(request_, options, {wanted_.begin(), wanted_.end()}));
   }
 
   Acquired finish() {
@@ -280,13 +318,14 @@ class Acquisition {
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
     try {
-      plan::Selection selection = select_in_time(site_, lasting_, options_, within_, deadline_, allotted_);
+      const model::Request request = of_those_there(lasting_, site_);
+      plan::Selection selection = select_in_time(site_, request, options_, within_, deadline_, allotted_);
       choice_.look_again();
       if (!parts_of_claimed_.empty()) avoid_parts_of_claimed();
-      want(reached(eligible_units(site_, lasting_, std::move(selection))));
+      want(reached(eligible_units(site_, request, std::move(selection))));
       lacks_.clear();
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::usage && error.code() != ErrorCode::unavailable) throw;
+      if (!may_come_back(error)) throw;
       choice_.look_again();                      // the ticket stays as it is
       tell_lack(error);
     }
@@ -333,7 +372,7 @@ class Acquisition {
   // After the lock: "" when the units are ours to use, else what keeps them. Who trusts claims asks once more only whether
   // they have become sick while he waited.
   std::string still_used(const port::Claim& claim, bool waited) {
-    if (request_.trust_claims && !waited) return {};
+    if (request_.trust_claims && !waited) return claimed_as_a_whole();
     const SteadyTime bound = site_.clock.steady() + teardown_bound;
     choice_.trust_next_look();
     for (;;) {
@@ -406,6 +445,7 @@ class Acquisition {
                       nullptr, std::nullopt};
     acquired.passed = std::move(passed_);
     acquired.ends_by = ends_by_;
+    acquired.would_do = wanted_;
     return acquired;
   }
 
@@ -418,7 +458,7 @@ class Acquisition {
 
   Site& site_;
   port::ClaimStore& store_;
-  const model::Request& request_, &lasting_;   // as it was asked; the same at every look
+  const model::Request request_, lasting_;     // as it was asked; the same at every look
   const AcquireOptions& options_;
   const OuterClaim* within_;
   const std::optional<Allotment> allotted_;   // at the first look
@@ -441,8 +481,6 @@ class Acquisition {
 }  // namespace
 
 Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
-  const std::optional<SteadyTime> deadline =
-      asked.wait ? std::optional<SteadyTime>(site.clock.steady() + *asked.wait) : std::nullopt;
   site.observer.look(site.patience, question_for(asked));
   if (options.looked) options.looked(site.observer.snapshot());
   if (asked.gpus == 0) {
@@ -453,15 +491,12 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   }
   std::vector<OuterClaim> around = claims_around(site.store, site.environment);
   OuterClaim* outer = around.empty() ? nullptr : &around.front();
-  const std::optional<Allotment> allotment = options.allotted ? options.allotted : allotted(site, outer);
-  plan::Selection selection = select_in_time(site, asked, options, outer, deadline, allotment);
-  model::Request request = settled(asked, selection);
-  if (!options.enforced) request.time.reset();  // a length that nobody enforces passes nobody: it could break a promise
-  const model::Request lasting = by_lasting_names(request, site);
+  Wish wish = wish_for(site, asked, options, outer);
+  const std::optional<Allotment> allotment = wish.allotted;
+  const model::Request lasting = wish.lasting;
   Acquired acquired;
-  if (outer && reuses(outer, request)) acquired = reuse(site, request, *outer, std::move(selection));
-  else acquired = Acquisition(site, outer ? *outer->store : site.store, request, lasting, options, outer, std::move(selection),
-                              deadline, allotment).finish();
+  if (outer && reuses(outer, wish.request) && !wish.lack) acquired = reuse(site, *outer, std::move(wish.eligible));
+  else acquired = Acquisition(site, outer ? *outer->store : site.store, std::move(wish), options, outer).finish();
   acquired.allotted = allotment;
   acquired.chosen = numbered(site, lasting, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;

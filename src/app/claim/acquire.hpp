@@ -59,6 +59,10 @@ struct AcquireOptions {
   std::vector<std::string> own{};              // claims of the caller's own that end only when it ends them: not waited for
   bool keeps_around = true;                    // the claims around live as long as what is claimed inside, which runs something
   std::optional<Allotment> allotted{};         // as an earlier claim of the same had it: a mask means what it meant
+  // The request could be met once: what it names may be away for a moment, and of several names those that are there will do.
+  // These units (keys) did then. It waits for them, too, however few are there now; where nobody knows them any more it is
+  // refused as others are.
+  std::optional<std::set<std::string>> had{};
   bool awaits_driver = true;                   // while it is late and the request may wait; false: unavailable at once
   std::vector<int> cancel;                     // descriptors whose becoming readable ends the wait: Error(interrupted)
   std::function<bool()> stands_still{};        // is whom this waits for stopped? Then it is out of line as long; may be empty
@@ -82,6 +86,7 @@ struct Acquired {
   std::vector<model::InLine> passed{};              // who waited before it and let it go first, since it was to end by then
   std::optional<WallTime> ends_by{};
   std::optional<Allotment> allotted{};              // what masks had left; absent: there were none
+  std::set<std::string> would_do{};                 // keys of the units that would have done, these among them
 };
 
 // Throws Error: usage (can never be met), unavailable (sick, unreadable, no state directory), busy (with a wait of zero),
@@ -100,27 +105,6 @@ Preview preview(Site& site, const model::Request& request);
 
 // Keys of the units that would do for a request, whoever has them now. Throws Error(usage) when it can never be met.
 std::vector<std::string> usable_keys(const Site& site, const model::Request& request);
-
-// The variables for a job with this claim, by what the observer has seen last. Throws DriverTrouble where that does not list a
-// GPU of it.
-plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids);
-
-// The same for what begins later, too: they name GPUs by numbers where those are certain, and a GPU that has left the driver's
-// list since, or come back, gives them to others.
-class ClaimVariables {
- public:
-  ClaimVariables() = default;
-  ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids);
-
-  const plan::Variables& now() const { return variables_; }
-  bool renew(const Site& site, const Acquired& acquired);    // true when they are others; throws as above
-
- private:
-  model::Request request_;
-  plan::Ids ids_ = plan::Ids::automatic;
-  std::string numbering_;
-  plan::Variables variables_;
-};
 
 // 16 random hex digits.
 std::string fresh_claim_id();

@@ -1,10 +1,43 @@
+#include "app/claim/claim_variables.hpp"
+
 #include <algorithm>
 #include <utility>
 
-#include "app/claim/acquire.hpp"
 #include "base/refusal.hpp"
+#include "plan/place/free.hpp"
 
 namespace thole::app {
+
+namespace {
+
+constexpr Millis least_pause{1'000};
+constexpr int most_of_the_time = 40;               // the time of a look is to that between two
+
+// By its label, or by its key where it has none any more.
+[[noreturn]] void trouble(const std::string& gpu, const std::string& what) {
+  const bool says_so = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
+  throw DriverTrouble(Error(ErrorCode::unavailable, what).about(says_so ? gpu : "GPU " + gpu).hint("thole doctor"));
+}
+
+// One that cannot be used would fail whatever begins on it.
+void check_health(const Observer& observer, const Acquired& acquired, const model::Request& request) {
+  const std::vector<model::Unit>& units = observer.units();
+  for (const std::size_t unit : acquired.chosen) {
+    const auto now = model::index_of(acquired.units[unit].key, units);
+    if (!now) continue;
+    const auto ill = plan::illness(units[*now].gpu_of(observer.snapshot().machine), request);
+    if (ill && ill->standing == plan::Standing::sick) trouble(units[*now].label, ill->why);
+  }
+}
+
+std::optional<plan::Variables> by_name(const Observer& observer, const Acquired& acquired, const model::Request& request,
+                                       plan::Ids ids) {
+  if (ids == plan::Ids::index) return std::nullopt;
+  plan::Variables named = variables(observer, acquired, request, plan::Ids::uuid);
+  return plan::goes_by_number(named) ? std::nullopt : std::optional(std::move(named));
+}
+
+}  // namespace
 
 plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
   const model::Snapshot& snapshot = observer.snapshot();
@@ -13,9 +46,7 @@ plan::Variables variables(const Observer& observer, const Acquired& acquired, co
   for (const std::size_t unit : acquired.chosen) {
     const std::string& key = acquired.units[unit].key;
     const auto now = model::index_of(key, units);
-    if (!now)
-      throw DriverTrouble(Error(ErrorCode::unavailable, "the driver no longer lists it").about("GPU " + key)
-                              .hint("thole doctor"));
+    if (!now) trouble(key, "the driver no longer lists it");
     chosen.push_back(*now);
   }
   // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
@@ -31,28 +62,49 @@ plan::Variables variables(const Observer& observer, const Acquired& acquired, co
   return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
 }
 
-ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids)
-    : request_(request), ids_(ids), numbering_(site.observer.numbering_seen()),
-      variables_(variables(site.observer, acquired, request, ids)) {}
+const Observer* ListNow::seen() const {
+  if (failed_) return nullptr;
+  return seen_ ? seen_.get() : &site_.observer;
+}
 
-bool ClaimVariables::renew(const Site& site, const Acquired& acquired) {
-  if (acquired.chosen.empty() || site.observer.numbering() == numbering_) return false;
-  std::unique_ptr<Observer> anew;
+void ListNow::look(const Told& last) {
+  port::Numbering numbering = site_.observer.numbering();
+  const SteadyTime now = site_.clock.steady();
+  const bool since = looks_ > 0 && looked_ >= last.at;
+  const bool same = numbering.text == (since ? numbering_ : last.numbering);
+  const bool settled = numbering.tells_all && !(since && failed_);
+  if (same && (settled || now < (since ? looked_ : last.at) + pause_)) return;
   try {
-    if (site.look_anew) anew = site.look_anew();
+    failed_ = false;
+    if (site_.look_anew) seen_ = site_.look_anew();
   } catch (const Error&) {
-    return false;                                // what cannot be read says nothing; the next time it is asked again
+    failed_ = true;
   }
-  const Observer& seen = anew ? *anew : site.observer;
-  const auto is_troubled = [](const model::Observation& one) { return !one.problem.empty(); };
-  try {
-    plan::Variables others = variables(seen, acquired, request_, ids_);
-    numbering_ = seen.numbering_seen();
-    return std::exchange(variables_, std::move(others)) != variables_;
-  } catch (const DriverTrouble&) {
-    if (std::ranges::any_of(seen.snapshot().observations, is_troubled)) return false;
-    throw;
+  looked_ = site_.clock.steady();
+  pause_ = std::max(least_pause, std::chrono::ceil<Millis>(most_of_the_time * (looked_ - now)));
+  numbering_ = std::move(numbering.text);
+  ++looks_;
+}
+
+ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids)
+    : request_(request), ids_(ids), told_{site.observer.numbering_seen(), site.clock.steady()},
+      variables_(variables(site.observer, acquired, request, ids)), by_name_(by_name(site.observer, acquired, request, ids)) {}
+
+bool ClaimVariables::renew(ListNow& list, const Acquired& acquired) {
+  if (acquired.chosen.empty()) return false;
+  list.look(told_);
+  if (list.looks() == as_of_ || list.looked() < told_.at) return false;
+  plan::Variables others;
+  if (const Observer* seen = list.seen()) {
+    check_health(*seen, acquired, request_);
+    others = variables(*seen, acquired, request_, ids_);
+  } else if (by_name_) {
+    others = *by_name_;
+  } else {
+    trouble(acquired.units[acquired.chosen.front()].label, "the driver does not tell which number it has now");
   }
+  as_of_ = list.looks();
+  return std::exchange(variables_, std::move(others)) != variables_;
 }
 
 }  // namespace thole::app

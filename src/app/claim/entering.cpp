@@ -13,18 +13,14 @@ bool reuses(const OuterClaim* around, const model::Request& request) {
   return around && request.gpus == around->keys.size() && !request.share;
 }
 
-Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection) {
+Acquired reuse(const Site& site, const OuterClaim& outer, std::vector<std::size_t> units) {
   Acquired whole;
   whole.claim = port::Claim(port::Claim::State::reused, {.id = outer.id, .keys = outer.keys, .locks = {}});
   whole.units = site.observer.units();
-  whole.chosen = eligible_units(site, request, std::move(selection));
+  whole.chosen = std::move(units);
+  whole.would_do = {outer.keys.begin(), outer.keys.end()};
   whole.explain = fmt::format("all of claim {}, which this runs inside", outer.id);
   return whole;
-}
-
-model::Request settled(model::Request request, const plan::Selection& selection) {
-  request.gpus = selection.count;
-  return request;
 }
 
 std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units) {
@@ -33,12 +29,11 @@ std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t
   return keys;
 }
 
-port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
-                      const std::vector<std::size_t>& eligible) {
+port::Entry entry_for(const model::Request& request, const AcquireOptions& options, std::vector<std::string> keys) {
   port::Entry entry;
   static_cast<model::Terms&>(entry) = request.terms();
   entry.id = options.id.empty() ? fresh_claim_id() : options.id;
-  entry.eligible = keys_of(site, eligible);
+  entry.eligible = std::move(keys);
   entry.command = options.command;
   entry.needs_note = !options.keeps_around;
   entry.cancel = options.cancel;

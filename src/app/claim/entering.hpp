@@ -7,7 +7,6 @@
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/outer_claim.hpp"
-#include "plan/place/select.hpp"
 
 namespace thole::app {
 
@@ -15,15 +14,11 @@ namespace thole::app {
 bool reuses(const OuterClaim* around, const model::Request& request);
 
 // The whole of the outer claim, without a lock of our own: its holder holds.
-Acquired reuse(const Site& site, const model::Request& request, const OuterClaim& outer, plan::Selection selection);
-
-// The request by the units it takes: a partitioned GPU named as a whole counts as all its instances.
-model::Request settled(model::Request request, const plan::Selection& selection);
+Acquired reuse(const Site& site, const OuterClaim& outer, std::vector<std::size_t> units);
 
 std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units);
 
-port::Entry entry_for(const Site& site, const model::Request& request, const AcquireOptions& options,
-                      const std::vector<std::size_t>& eligible);
+port::Entry entry_for(const model::Request& request, const AcquireOptions& options, std::vector<std::string> keys);
 
 // Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.
 std::vector<std::size_t> numbered(const Site& site, model::Request request, bool inside, std::vector<std::size_t> chosen);

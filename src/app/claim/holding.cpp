@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "app/claim/claim_variables.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"

@@ -20,7 +20,7 @@ Observer::Observer(std::vector<std::unique_ptr<port::GpuBackend>> backends, port
 const model::Snapshot& Observer::look(Millis patience, const port::Question& question) {
   bool news = snapshot_.taken_at == WallTime{};  // a machine without GPUs has CPUs all the same
   const SteadyTime give_up = clock_.steady() + patience;
-  numbering_seen_ = numbering();
+  numbering_seen_ = numbering().text;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
     if (source.read_before && !source.backend->changed()) continue;
@@ -51,9 +51,13 @@ std::optional<std::uint64_t> Observer::peak_memory_mib(const std::vector<std::st
   return asked == gpus.size() ? largest : std::nullopt;
 }
 
-std::string Observer::numbering() const {
-  std::string all;
-  for (const Source& source : sources_) all += source.backend->numbering() + "\n";
+port::Numbering Observer::numbering() const {
+  port::Numbering all;
+  for (const Source& source : sources_) {
+    const port::Numbering its = source.backend->numbering();
+    all.text += its.text + "\n";
+    all.tells_all = all.tells_all && its.tells_all;
+  }
   return all;
 }
 

@@ -33,7 +33,7 @@ class Observer {
                                                Millis patience);
 
   // As port::GpuBackend's, of all, now (any thread); and as it was just before the last look.
-  std::string numbering() const;
+  port::Numbering numbering() const;
   const std::string& numbering_seen() const { return numbering_seen_; }
 
   void rest();  // see port::GpuBackend::rest

@@ -13,7 +13,8 @@ Preview preview(Site& site, const model::Request& asked) {
   site.observer.look(site.patience);
   std::optional<OuterClaim> outer = outer_claim(site.store, site.environment);
   const plan::Selection selection = select(site, asked, outer ? &*outer : nullptr);
-  const model::Request request = settled(asked, selection);
+  model::Request request = asked;
+  request.gpus = selection.count;                // a partitioned GPU named as a whole counts as all its instances
   Preview seen;
   seen.units = site.observer.units();
   if (outer) seen.share_mib = outer->share_mib;
@@ -21,7 +22,7 @@ Preview preview(Site& site, const model::Request& asked) {
   choice.set_eligible(eligible_units(site, request, selection));
   if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
   if (outer && reuses(&*outer, request)) {
-    Acquired whole = reuse(site, request, *outer, selection);
+    Acquired whole = reuse(site, *outer, choice.eligible());
     seen.decision = model::Take{};
     seen.chosen = numbered(site, request, true, std::move(whole.chosen));
     seen.explain = whole.explain;
@@ -29,7 +30,7 @@ Preview preview(Site& site, const model::Request& asked) {
   }
   // A rule that decides and then refuses leaves no trace in the queue.
   port::ClaimStore& store = outer ? *outer->store : site.store;
-  port::Entry entry = entry_for(site, request, {}, choice.eligible());
+  port::Entry entry = entry_for(request, {}, keys_of(site, choice.eligible()));
   entry.only_looks = true;
   auto place = store.enter(std::move(entry));
   (void)place->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {

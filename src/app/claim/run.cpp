@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/claim/claim_variables.hpp"
 #include "app/claim/command_life.hpp"
 #include "app/claim/door.hpp"
 #include "app/claim/holding.hpp"

@@ -95,6 +95,13 @@ std::vector<std::string> those_there(std::vector<std::string> names, const Site&
   return names;
 }
 
+model::Request of_those_there(model::Request request, const Site& site) {
+  if (auto on = those_there(request.on, site); !on.empty()) request.on = std::move(on);
+  request.not_on = those_there(std::move(request.not_on), site);
+  request.order = those_there(std::move(request.order), site);
+  return request;
+}
+
 bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units,
                          const plan::Outer& outer) {
   const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");

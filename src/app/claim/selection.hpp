@@ -25,6 +25,9 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
 model::Request by_lasting_names(model::Request request, const Site& site);
 std::vector<std::string> those_there(std::vector<std::string> names, const Site& site);   // that name a unit of the last look
 
+// The same request by those of its names; of --on the whole where none is left.
+model::Request of_those_there(model::Request request, const Site& site);
+
 // Whether the masks of this process are those of the claim that THOLE_CLAIM names, alive or not.
 bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units, const plan::Outer& outer);
 

@@ -15,8 +15,6 @@ namespace thole::app {
 
 namespace {
 
-constexpr Millis ask_again{1'000};
-
 std::size_t most_units(const Observer& observer, const model::Request& request) {
   const auto& units = observer.units();
   if (request.on.empty()) return units.size();
@@ -50,18 +48,17 @@ void LaneClaims::claim(const model::Request& request) {
   options.enforced = true;
   options.cancel = {cancel_.fd()};
   options.looked = [&](const model::Snapshot& seen) {
-    check_binding(seen.machine, wanted_.bind, request);
     if (lasting_) return;
+    check_binding(seen.machine, wanted_.bind, request);
     lasting_ = by_lasting_names(request, site_);
     most_units_ = most_units(site_.observer, request);
   };
   options.allotted = allotted_;
+  options.had = had_;                  // by the first lane: it may be out of the driver's list for a moment
   options.waiting = events_.waiting;
   options.caution = events_.caution;
-  LaneGain gain;
-  gain.acquired = acquire_in_the_end(request, options);
-  if (!allotted_) allotted_ = gain.acquired.allotted;
-  gain.variables = ClaimVariables(site_, gain.acquired, request, wanted_.ids);
+  LaneGain gain = gained(request, options);
+  if (!had_) allotted_ = gain.acquired.allotted, had_ = gain.acquired.would_do;
   gain.binding = binding_for(site_, bind_, wanted_.bind, gain.acquired, tasks_at_once_);
   if (gain.binding && events_.binding) events_.binding(*gain.binding);
   gain.most_units = most_units_;
@@ -69,24 +66,17 @@ void LaneClaims::claim(const model::Request& request) {
   gain_ = std::move(gain);
 }
 
-// What the first lane could have may be out of the driver's list for a moment.
-Acquired LaneClaims::acquire_in_the_end(const model::Request& request, const AcquireOptions& options) {
-  const bool could_be_had = lasting_.has_value();
-  model::Request asked = request;
-  for (std::string told;;) try {
-      return acquire(site_, asked, options);
-    } catch (const Error& error) {
-      const bool may_pass = error.code() == ErrorCode::usage || dynamic_cast<const DriverTrouble*>(&error);
-      if (!could_be_had || !may_pass) throw;
-      if (std::exchange(told, in_one_line(error.full())) != told && events_.caution)
-        events_.caution(told + "; asked for again until that changes");
-      const SteadyTime now = site_.clock.steady();
-      const int cancel[] = {cancel_.fd()};
-      const auto ready = wait_for(cancel, now + ask_again, now);
-      if (ready && ready->front()) throw Error(ErrorCode::interrupted, "the wait was interrupted");
-      asked.on = those_there(request.on, site_);   // they will do, if they are enough
-      if (asked.on.empty()) asked.on = request.on;
+LaneGain LaneClaims::gained(const model::Request& request, const AcquireOptions& options) {
+  for (;;) {
+    LaneGain gain;
+    gain.acquired = acquire(site_, request, options);
+    try {
+      gain.variables = ClaimVariables(site_, gain.acquired, request, wanted_.ids);
+      return gain;
+    } catch (const DriverTrouble&) {
+      if (!had_) throw;                // it has left the list in that moment, and is waited for in line
     }
+  }
 }
 
 void LaneClaims::withdraw() {

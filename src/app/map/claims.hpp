@@ -4,7 +4,10 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
+#include "app/claim/claim_variables.hpp"
 #include "app/claim/run.hpp"
 #include "base/aside.hpp"
 #include "base/bell.hpp"
@@ -37,7 +40,7 @@ class LaneClaims {
 
  private:
   void claim(const model::Request& request);
-  Acquired acquire_in_the_end(const model::Request& request, const AcquireOptions& options);
+  LaneGain gained(const model::Request& request, const AcquireOptions& options);
 
   Site& site_;
   BindSite bind_;
@@ -47,8 +50,9 @@ class LaneClaims {
   Bell cancel_;
   bool first_ = true;
   std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
-  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next two
+  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next three
   std::optional<Allotment> allotted_;       // by the first one
+  std::optional<std::set<std::string>> had_;     // what did then
   std::size_t most_units_ = 0;
   bool asked_ = false;
   Aside work_;

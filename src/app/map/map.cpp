@@ -86,6 +86,7 @@ class Map {
   bool wanted_by_others(MapLane& lane);
   void take_no_more(MapLane& lane);
   bool sees_its_gpus(MapLane& lane);
+  void make_room();
   std::optional<SteadyTime> next_deadline() const;
   SteadyTime now() const { return ports_.run.site.clock.steady(); }
   port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.run.site); }
@@ -104,6 +105,8 @@ class Map {
   const plan::Manner manner_{.limit = wanted_.lane.request.time, .patience = wanted_.patience};
   port::TaskPool& pool_;
   LaneClaims claims_;
+  ListNow list_{ports_.run.site};
+  unsigned as_of_ = 0;                   // its looks
   std::vector<std::unique_ptr<MapLane>> lanes_;
   std::vector<MapBay> bays_;                // by bay
   std::vector<std::size_t> idle_;
@@ -138,10 +141,19 @@ void Map::fill() {
   }
 }
 
+// GPUs may have come since.
+void Map::make_room() {
+  const model::Request& request = wanted_.lane.request;
+  const Observer* seen = std::exchange(as_of_, list_.looks()) == list_.looks() ? nullptr : list_.seen();
+  if (seen && request.on.empty() && !request.share)
+    most_lanes_ = std::max(most_lanes_, seen->units().size() / std::max(1u, request.gpus));
+}
+
 // A lane whose GPU has left the driver's list gives it back: it lines up for one anew.
 bool Map::sees_its_gpus(MapLane& lane) {
   try {
-    if (lane.gain.variables.renew(ports_.run.site, lane.gain.acquired)) ++lane.renewals;
+    if (lane.gain.variables.renew(list_, lane.gain.acquired)) ++lane.renewals;
+    make_room();
     return true;
   } catch (const DriverTrouble& error) {
     caution(fmt::format("{}; its lane lines up again", in_one_line(error.without_hint())));
@@ -187,7 +199,7 @@ void Map::open_lane(LaneGain gain) {
   auto lane = std::make_unique<MapLane>();
   lane->gain = std::move(gain);
   const std::size_t each = std::max(1u, wanted_.lane.request.gpus);
-  most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max<std::size_t>(1, lane->gain.most_units / each);
+  most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max(most_lanes_, lane->gain.most_units / each);
   whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.claim.is_all_of_another();
   std::optional<WallTime> until;
   if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;

@@ -86,6 +86,7 @@ bool Lane::claim(model::JobId first) {
   AcquireOptions options;
   options.command = printable(join(spec_.argv, " "), 200);
   options.enforced = request.time.has_value();
+  options.had.emplace();                         // what it names was there when it was submitted
   options.awaits_driver = false;                 // the runner starts lanes again, with growing pauses, and says why
   options.cancel = {seat_.mail.get()};
   options.caution = ports_.say;

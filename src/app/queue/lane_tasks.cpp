@@ -108,7 +108,7 @@ void LaneTasks::begin(const port::TakenTask& taken) {
 
 bool LaneTasks::sees_its_gpus() {
   try {
-    variables_.renew(site_, claim_.acquired());
+    variables_.renew(list_, claim_.acquired());
     return true;
   } catch (const DriverTrouble& error) {
     leave_(in_one_line(error.without_hint()) + ": the rest of the job waits in line again");

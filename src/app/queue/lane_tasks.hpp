@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/claim/binding.hpp"
+#include "app/claim/claim_variables.hpp"
 #include "app/queue/lane_claim.hpp"
 #include "app/queue/lane_notes.hpp"
 #include "app/queue/ports.hpp"
@@ -95,6 +96,7 @@ class LaneTasks {
   bool alone_ = true;
   std::optional<Binding> binding_;
   std::optional<Error> cannot_bind_;
+  ListNow list_{site_};
   ClaimVariables variables_;
   std::vector<std::string> gpu_names_, gpu_keys_;
   bool one_task_at_a_time_ = false;              // on these GPUs, as long as we have them

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "app/claim/binding_json.hpp"
+#include "app/claim/claim_variables.hpp"
 #include "app/show/why.hpp"
 #include "base/fd.hpp"
 #include "base/text.hpp"

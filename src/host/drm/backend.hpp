@@ -51,7 +51,7 @@ class FileBackend : public port::GpuBackend {
 
   std::string name() const { return to_string(vendor_.vendor); }
   bool present() const override { return vendor_.present(tree_); }
-  std::string numbering() const override { return join(tree_.names("/sys/class/drm"), " "); }
+  port::Numbering numbering() const override { return {join(tree_.names("/sys/class/drm"), " ")}; }
   using port::GpuBackend::read;
   port::Reading read(Millis patience, const port::Question& question) override;
   void rest() override { probe_.discard(); }

@@ -191,4 +191,12 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
   return variables;
 }
 
+bool goes_by_number(const Variables& variables) {
+  const auto is_number = [](const auto& word) { return parse_u64(word).has_value(); };
+  return std::ranges::any_of(model::vendors, [&](const VendorRow& row) {
+    const auto list = variables.set.find(std::string(row.lists.front()));
+    return list != variables.set.end() && std::ranges::any_of(split(list->second, ','), is_number);
+  });
+}
+
 }  // namespace thole::plan

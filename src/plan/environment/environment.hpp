@@ -30,4 +30,7 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
                       const model::Snapshot& snapshot, const model::Request& request, Ids ids, bool numbering_certain,
                       const std::string& claim_id);
 
+// Whether one of these lists of GPUs has a number: it means another GPU once one before it has gone.
+bool goes_by_number(const Variables& variables);
+
 }  // namespace thole::plan

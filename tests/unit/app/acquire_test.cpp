@@ -1,4 +1,5 @@
 #include "app/claim/acquire.hpp"
+#include "app/claim/claim_variables.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -103,9 +103,9 @@ bool MachineFile::changed() {
   return !now || now != loaded_;
 }
 
-std::string MachineFile::numbering() const {
+port::Numbering MachineFile::numbering() const {
   const auto now = path_.empty() ? std::nullopt : stamp();
-  return now ? fmt::format("{} {} {} {}", now->device, now->inode, now->size, now->modified_ns) : "";
+  return {now ? fmt::format("{} {} {} {}", now->device, now->inode, now->size, now->modified_ns) : ""};
 }
 
 port::Reading MachineFile::read(Millis, const port::Question&) {

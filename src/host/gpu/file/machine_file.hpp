@@ -31,7 +31,7 @@ class MachineFile final : public port::GpuBackend, public port::TopologySource {
   std::string name() const { return "file"; }
   bool present() const override { return true; }
   bool changed() override;                        // one stat and one small read per watched process
-  std::string numbering() const override;         // the stamp
+  port::Numbering numbering() const override;         // the stamp
   using port::GpuBackend::read;
   // Never waits: a file's "hung" GPU only reads as one that did not answer.
   port::Reading read(Millis patience, const port::Question& question) override;

@@ -37,7 +37,7 @@ class NvidiaBackend : public port::GpuBackend {
 
   std::string name() const { return "nvidia"; }
   bool present() const override;
-  std::string numbering() const override { return join(tree_.names("/proc/driver/nvidia/gpus"), " "); }
+  port::Numbering numbering() const override { return {join(tree_.names("/proc/driver/nvidia/gpus"), " "), false}; }
   using port::GpuBackend::read;
   port::Reading read(Millis patience, const port::Question& question) override;
   std::optional<std::uint64_t> peak_memory_mib(const std::vector<std::string>& gpus, WallTime from, WallTime to,
