@@ -58,6 +58,16 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+bool append_whole(int fd, std::string_view bytes) {
+  const off_t before = ::lseek(fd, 0, SEEK_END);
+  if (write_all(fd, bytes)) return true;
+  const int why = errno;
+  const off_t now = ::lseek(fd, 0, SEEK_CUR);
+  if (before >= 0 && now > before) (void)!::ftruncate(fd, before);
+  errno = why;
+  return false;
+}
+
 void write_file(const std::string& path, std::string_view bytes, mode_t mode) {
   std::string temporary = path + ".XXXXXX";
   Fd fd(above_standard(::mkostemp(temporary.data(), O_CLOEXEC)));

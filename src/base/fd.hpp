@@ -56,6 +56,9 @@ bool may_execute(const std::string& path);
 // Writes all bytes; false with errno set otherwise. EINTR is retried.
 bool write_all(int fd, std::string_view bytes);
 
+// The same to the end of a file that nobody else writes to: all or nothing.
+bool append_whole(int fd, std::string_view bytes);
+
 // Writes `path` atomically (temporary file, rename; not synced); throws Error(unavailable).
 void write_file(const std::string& path, std::string_view bytes, mode_t mode = 0644);
 

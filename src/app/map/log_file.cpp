@@ -36,7 +36,7 @@ JobLogFile::JobLogFile(const std::string& path, plan::Resume resume, Put put) : 
   if (!file_) throw Error(ErrorCode::unavailable, "cannot write the log of tasks").about(path).because(errno);
   if (before.empty()) text_ = plan::job_log_head;
   else if (before.back() != '\n') text_ = "\n";  // torn by a crash
-  if (!may_wait(file_.get())) put_ = write_all;
+  if (!may_wait(file_.get())) put_ = append_whole;   // a part could be taken for a task that is done
   if (!text_.empty()) write();
 }
 

@@ -36,13 +36,14 @@ class Map {
   Map(MapPorts& ports, const MapRequest& wanted, const MapEvents& events)
       : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
         claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims),
-        tasks_(ports.items, wanted.done, ports.pool) {
+        tasks_(ports.items, wanted.done, ports.pool, [this](const Error& why) {
+          if (busy() > 0) caution("no further items are taken: " + in_one_line(why.without_hint()));
+        }) {
     pool_.watch(claims_.fd());
     if (events_.goes_on >= 0) pool_.watch(events_.goes_on);
   }
 
   MapOutcome run();
-  void end_everything();                 // after a failure of ours
 
  private:
   enum class Stop { no, soon, now };
@@ -76,6 +77,8 @@ class Map {
   void end_tasks(bool at_once);
   void sleep(void (Map::*heed)(const port::PoolEvent&));
   void deadlines_passed(SteadyTime time);
+  void run_all();
+  void end_everything();                 // after a failure of ours
   void tell(std::size_t number, const plan::Event& event);
   void name(std::size_t number) const;
   void tell_left_behind(const std::vector<std::string>& left) const;
@@ -498,6 +501,17 @@ void Map::give_up(std::size_t number) {
 }
 
 MapOutcome Map::run() {
+  try {
+    run_all();
+    if (!outcome_.interrupted) outcome_.failure = tasks_.failure();
+  } catch (...) {
+    outcome_.failure = std::current_exception();
+    end_everything();
+  }
+  return outcome_;
+}
+
+void Map::run_all() {
   if (ports_.command.fixed_program()) pool_.check_program(wanted_.lane.argv.front());  // not after hours in line
   for (;;) {
     hear_reader();
@@ -507,7 +521,6 @@ MapOutcome Map::run() {
     ++turn_;
     sleep(&Map::handle);
   }
-  return outcome_;
 }
 
 // Nothing is told any more: that may be what has failed.
@@ -543,13 +556,7 @@ void Map::end_quietly(MapBay& bay) {
 }  // namespace
 
 MapOutcome map(MapPorts ports, const MapRequest& wanted, const MapEvents& events) {
-  Map map(ports, wanted, events);
-  try {
-    return map.run();
-  } catch (...) {
-    map.end_everything();
-    throw;
-  }
+  return Map(ports, wanted, events).run();
 }
 
 }  // namespace thole::app

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -78,9 +79,10 @@ struct MapOutcome {
   std::uint64_t cut_short = 0;           // ended by --halt now, or with us
   std::optional<int> halted_by;          // the status of the task that halted it all
   std::optional<int> interrupted;        // the signal that did
+  std::exception_ptr failure;            // what we could not do, and so ended; what had ended by then has been told
 };
 
-// Throws what acquire throws where there is nothing to run on, and Error(usage) for bad items; nothing runs any more by then.
+// `failure` is what acquire throws where there is nothing to run on, and Error(usage) after a bad item. Nothing runs any more.
 MapOutcome map(MapPorts ports, const MapRequest& wanted, const MapEvents& events);
 
 }  // namespace thole::app

@@ -4,12 +4,23 @@
 
 namespace thole::app {
 
+// What runs is not to be lost by what comes behind it.
+ItemSource::Next TasksToCome::read(std::vector<std::string>& cells) {
+  try {
+    return items_.next(cells);
+  } catch (const Error& error) {
+    failure_ = std::current_exception();
+    unreadable_(error);
+    return ItemSource::Next::end;
+  }
+}
+
 void TasksToCome::look_ahead() {
   if (ahead_ || over_) return;
   waits_ = false;
   MapTask task;
   for (;;) {
-    switch (items_.next(task.cells)) {
+    switch (read(task.cells)) {
       case ItemSource::Next::end:
         over_ = true;
         break;

@@ -36,10 +36,6 @@ std::string in_memory(const port::Written& written) {
 constexpr int asking_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr Millis last_patience{1000};          // with a reader that takes nothing, once we were asked to end
 
-[[noreturn]] void cannot_write(int why) {
-  throw Error(ErrorCode::internal, "cannot write the output of a task").because(why);
-}
-
 }  // namespace
 
 app::MapEvents MapOutput::events(app::RunEvents claims) {
@@ -53,6 +49,11 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
   return events;
 }
 
+void MapOutput::cannot_write(int why) {
+  is_lost_ = true;
+  throw Error(ErrorCode::internal, "cannot write the output of a task").because(why);
+}
+
 void MapOutput::write(int fd, std::string_view bytes) {
   // Results go to stdout: no task is given up for want of a place for its words.
   if (!bytes.empty() && !put_bytes(fd, bytes) && fd != STDERR_FILENO) cannot_write(errno);
@@ -60,32 +61,48 @@ void MapOutput::write(int fd, std::string_view bytes) {
 
 bool MapOutput::is_held_up() {
   outlet_.taken();
-  must_be_writable();
+  output_must_be_writable();
+  if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
   return outlet_.is_behind();
 }
 
-void MapOutput::must_be_writable() const {
+void MapOutput::output_must_be_writable() {
   if (const int why = outlet_.failed(STDOUT_FILENO)) cannot_write(why);
-  if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
 }
 
 std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
+  const std::optional<int> number = drain(outcome.interrupted.has_value());
+  output_must_be_writable();
+  if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
+  return outcome.interrupted ? outcome.interrupted : number;
+}
+
+// A signal that comes meanwhile ends the waiting, and nothing else: the failure is what ends us.
+void MapOutput::finish_after(const app::MapOutcome& failed) {
+  if (is_lost_) return;
+  try {
+    finish();
+    drain(failed.interrupted.has_value());
+    output_must_be_writable();
+  } catch (const Error& error) {
+    if (error.sys_errno() != EPIPE) context_.warn(error.full());
+  }
+}
+
+// Until all has been read or, which is the answer, a signal has come; once we were asked to end, as long as somebody reads.
+std::optional<int> MapOutput::drain(bool interrupted) {
   sigset_t set;                                  // blocked, and the pool takes them no more; Ctrl-Z is nothing to do with us
   sigemptyset(&set);
   sigaddset(&set, SIGTSTP);
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   sigemptyset(&set);
   for (const int number : asking_to_end) sigaddset(&set, number);
-  const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC));
+  const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   const int until[] = {signals.get()};
-  const bool all = outlet_.drain(until, outcome.interrupted ? std::optional(last_patience) : std::nullopt);
-  must_be_writable();
-  if (all || outcome.interrupted) return outcome.interrupted;
-  sigset_t pending;
-  ::sigpending(&pending);
-  for (const int number : asking_to_end)
-    if (sigismember(&pending, number) == 1) return number;
-  return std::nullopt;
+  if (outlet_.drain(until, interrupted ? std::optional(last_patience) : std::nullopt)) return std::nullopt;
+  signalfd_siginfo got;
+  if (::read(signals.get(), &got, sizeof got) != sizeof got) return std::nullopt;
+  return static_cast<int>(got.ssi_signo);
 }
 
 // Whole lines, so that tasks never share one, of a length that can be one.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "app/map/log_file.hpp"
@@ -19,6 +20,9 @@ class MapOutput {
 
   app::MapEvents events(app::RunEvents claims);  // refer to this object
   void finish();                       // what --keep-order still holds back
+
+  // After a failure of ours, which is the caller's to tell: what has ended is shown and waited for all the same.
+  void finish_after(const app::MapOutcome& failed);
   void say_end(const app::MapOutcome& outcome, int status);
 
   // Until all has been read, or a signal asks to end: which one. Where the map has ended by one already, only as long as
@@ -41,7 +45,9 @@ class MapOutput {
   void show_json(const app::MapTask& task, const app::MapEnd& end);
   void write(int fd, std::string_view bytes);
   bool is_held_up();
-  void must_be_writable() const;
+  void output_must_be_writable();
+  std::optional<int> drain(bool interrupted);
+  [[noreturn]] void cannot_write(int why);
 
   const Context& context_;
   Outlet& outlet_;
@@ -50,6 +56,7 @@ class MapOutput {
   std::map<std::size_t, Rest> rests_;            // by bay: --line-buffer
   std::map<std::uint64_t, port::TaskOutput> held_;  // by order: --keep-order
   std::uint64_t next_ = 0;                       // the first order not shown
+  bool is_lost_ = false;                         // what should go to stdout
   std::string first_failed_;
 };
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -242,6 +243,10 @@ int map(Context& context) {
   try {
     const app::MapOutcome outcome =
         app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
+    if (outcome.failure) {
+      output.finish_after(outcome);
+      std::rethrow_exception(outcome.failure);
+    }
     output.finish();
     const int status = plan::map_exit_status(wanted.halt, outcome.counts, outcome.halted_by);
     output.say_end(outcome, outcome.interrupted ? 128 + *outcome.interrupted : status);
