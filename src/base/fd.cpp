@@ -1,6 +1,7 @@
 #include "base/fd.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,6 +23,11 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   int fd;
   do { fd = ::openat(dir_fd, path, flags | O_CLOEXEC, mode); } while (fd < 0 && errno == EINTR);
   return Fd(above_standard(fd));
+}
+
+Fd file_without_name(const std::string& folder, int flags) {
+  Fd file = open_at(AT_FDCWD, folder.c_str(), O_TMPFILE | O_RDWR | flags, 0600);
+  return file ? std::move(file) : Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));
 }
 
 std::optional<struct stat> named(int dir_fd, const char* name, int fd) {

@@ -73,14 +73,17 @@ bool is_writable(int fd) {
   return ::poll(&ready, 1, 0) > 0;
 }
 
-struct Kept {
-  int fd = -1;
-  std::string text;
-  std::size_t at = 0;
-  Fd file{};                                     // else: this, from `at`
-};
-
 }  // namespace
+
+struct Outlet::Kept {
+  int fd = -1;
+  std::string text{};
+  std::size_t at = 0;
+  std::shared_ptr<const Fd> file{};              // else: this, from `at`
+  std::size_t end = static_cast<std::size_t>(-1);   // of its part
+  std::size_t bytes = 0;                         // that are counted: a file of its own counts as one
+  bool is_own_file = false;
+};
 
 struct Outlet::Line {
   std::deque<Kept> kept;
@@ -90,8 +93,8 @@ struct Outlet::Line {
 
   void count(const Kept& one, bool more) {
     static const std::size_t many = most_files();
-    bytes = more ? bytes + one.text.size() : bytes - one.text.size();
-    if (one.file) files = more ? files + 1 : files - 1;
+    bytes = more ? bytes + one.bytes : bytes - one.bytes;
+    if (one.is_own_file) files = more ? files + 1 : files - 1;
     if (bytes > most_kept || files > many) is_behind = true;
     else if (bytes <= most_kept / 2 && files <= many / 2) is_behind = false;
   }
@@ -228,8 +231,8 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   std::string_view piece(first.text);
   bool is_over = false;
   if (first.file) {
-    part.resize(one_piece);
-    const ssize_t n = ::pread(first.file.get(), part.data(), part.size(), static_cast<off_t>(first.at));
+    part.resize(std::min(one_piece, first.end - first.at));
+    const ssize_t n = ::pread(first.file->get(), part.data(), part.size(), static_cast<off_t>(first.at));
     part.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     piece = part;
     is_over = n <= 0 && !(n < 0 && errno == EINTR);
@@ -282,22 +285,33 @@ bool Outlet::put(int fd, std::string_view bytes) {
   std::unique_lock lock(lines_->mutex);
   fd = lines_->own(fd);
   if (!lines_->put_in_turn(fd, bytes)) return false;
-  if (!bytes.empty()) lines_->keep(lines_, {.fd = fd, .text = std::string(bytes)}, lock);
+  if (!bytes.empty()) lines_->keep(lines_, {.fd = fd, .text = std::string(bytes), .bytes = bytes.size()}, lock);
   return true;
 }
 
 bool Outlet::put(int fd, Fd file) {
+  return put_file(fd, {.file = std::make_shared<const Fd>(std::move(file)), .is_own_file = true});
+}
+
+bool Outlet::put(int fd, std::shared_ptr<const Fd> file, std::size_t from, std::size_t size) {
+  return put_file(fd, {.at = from, .file = std::move(file), .end = from + size});
+}
+
+bool Outlet::put_file(int fd, Kept kept) {
   std::string part(one_piece, '\0');
-  for (std::size_t at = 0;;) {
-    const ssize_t n = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(at));
+  for (;;) {
+    const std::size_t most = std::min(one_piece, kept.end - kept.at);
+    const ssize_t n = ::pread(kept.file->get(), part.data(), most, static_cast<off_t>(kept.at));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
     std::unique_lock lock(lines_->mutex);
+    kept.fd = lines_->own(fd);
     std::string_view piece(part.data(), static_cast<std::size_t>(n));
-    if (!lines_->put_in_turn(fd, piece)) return false;
-    at += static_cast<std::size_t>(n) - piece.size();
+    if (!lines_->put_in_turn(kept.fd, piece)) return false;
+    kept.at += static_cast<std::size_t>(n) - piece.size();
     if (piece.empty()) continue;
-    lines_->keep(lines_, {.fd = fd, .text = {}, .at = at, .file = std::move(file)}, lock);
+    if (!kept.is_own_file) kept.bytes = kept.end - kept.at;
+    lines_->keep(lines_, std::move(kept), lock);
     return true;
   }
 }

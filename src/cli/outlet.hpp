@@ -33,6 +33,7 @@ class Outlet {
   // False where nothing can be written there (any more), with errno. Any thread. Beside stdout and stderr one descriptor more.
   bool put(int fd, std::string_view bytes);
   bool put(int fd, Fd file);                     // from its beginning
+  bool put(int fd, std::shared_ptr<const Fd> file, std::size_t from, std::size_t size);   // a part of one that has others, too
 
   // More is kept than should be: nobody reads, or not as fast.
   bool is_behind() const;
@@ -52,6 +53,8 @@ class Outlet {
  private:
   struct Line;
   struct Lines;
+  struct Kept;
+  bool put_file(int fd, Kept kept);
   std::shared_ptr<Lines> lines_;                 // its threads have it too
 };
 

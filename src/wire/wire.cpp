@@ -209,10 +209,14 @@ port::Commands& Wire::commands() {
   return *parts_->commands;
 }
 
-std::unique_ptr<port::TaskPool> Wire::task_pool(port::OutputTo output) {
+std::string Wire::folder_of_outputs() const {
   const auto named = settings_.environment.find("TMPDIR");
   const bool usable = named != settings_.environment.end() && is_directory(named->second);
-  return std::make_unique<host::EpollPool>(parts_->inherited, output, usable ? named->second : "/tmp");
+  return usable ? named->second : "/tmp";
+}
+
+std::unique_ptr<port::TaskPool> Wire::task_pool(port::OutputTo output) {
+  return std::make_unique<host::EpollPool>(parts_->inherited, output, folder_of_outputs());
 }
 
 port::ClaimControl& Wire::control() {

@@ -48,6 +48,7 @@ class Wire {
   port::Processes& processes();
   port::Commands& commands();      // one at a time, in our terminal
   std::unique_ptr<port::TaskPool> task_pool(port::OutputTo output);
+  std::string folder_of_outputs() const;   // for files without a name
   port::ClaimControl& control();
   app::BindSite bind_site();
   app::DoorMaker door_maker();

@@ -158,14 +158,33 @@ void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
 }
 
 void MapOutput::in_order(std::uint64_t order, port::TaskOutput output) {
-  held_.emplace(order, std::move(output));
-  for (auto first = held_.begin(); first != held_.end() && first->first == next_; ++next_, first = held_.erase(first))
-    show(first->second);
+  const std::size_t at = order - next_;
+  if (at > 0) {
+    if (held_.size() <= at) held_.resize(at + 1);
+    held_[at] = kept_.keep(std::move(output));
+    return;
+  }
+  show(output);
+  ++next_;
+  if (!held_.empty()) held_.pop_front();
+  while (!held_.empty() && held_.front().is_there) show_first();
+}
+
+void MapOutput::show_first() {
+  KeptOutput& kept = held_.front();
+  port::TaskOutput rest = kept_.take_rest(kept);
+  std::size_t at = kept.at;
+  for (auto [size, fd] : {std::pair{kept.output, STDOUT_FILENO}, {kept.errors, STDERR_FILENO}}) {
+    if (size > 0 && !outlet_.put(fd, kept.file, at, size) && fd != STDERR_FILENO) cannot_write(errno);
+    at += size;
+  }
+  show(rest);
+  held_.pop_front();
+  ++next_;
 }
 
 void MapOutput::finish() {
-  for (auto& [order, output] : held_) show(output);
-  held_.clear();
+  while (!held_.empty()) show_first();           // of who has not ended: nothing
 }
 
 void MapOutput::show(port::TaskOutput& output) {

@@ -1,22 +1,27 @@
 // What `map` shows of its tasks: their output, whole or line by line, in the order of their ends or of their items; or JSON.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "app/map/log_file.hpp"
 #include "app/map/map.hpp"
 #include "cli/context.hpp"
 #include "cli/outlet.hpp"
+#include "cli/show/kept_outputs.hpp"
 
 namespace thole::cli {
 
 class MapOutput {
  public:
-  // `log`: null where none is kept.
-  MapOutput(const Context& context, Outlet& outlet, app::JobLogFile* log, bool keep_order)
-      : context_(context), outlet_(outlet), log_(log), keep_order_(keep_order) {}
+  // `log`: null where none is kept. `folder`: for files without a name.
+  MapOutput(const Context& context, Outlet& outlet, app::JobLogFile* log, bool keep_order, std::string folder)
+      : context_(context), outlet_(outlet), log_(log), keep_order_(keep_order), kept_(std::move(folder)) {}
 
   app::MapEvents events(app::RunEvents claims);  // refer to this object
   void finish();                       // what --keep-order still holds back
@@ -42,6 +47,7 @@ class MapOutput {
   void log(const app::MapTask& task, const app::MapEnd& end);
   void in_order(std::uint64_t order, port::TaskOutput output);
   void show(port::TaskOutput& output);
+  void show_first();
   void show_json(const app::MapTask& task, const app::MapEnd& end);
   void write(int fd, std::string_view bytes);
   bool is_held_up();
@@ -54,8 +60,9 @@ class MapOutput {
   app::JobLogFile* log_;
   bool keep_order_;
   std::map<std::size_t, Rest> rests_;            // by bay: --line-buffer
-  std::map<std::uint64_t, port::TaskOutput> held_;  // by order: --keep-order
-  std::uint64_t next_ = 0;                       // the first order not shown
+  KeptOutputs kept_;                             // --keep-order
+  std::deque<KeptOutput> held_;                  // by order, from the first that has not been shown
+  std::uint64_t next_ = 0;                       // that one
   bool is_lost_ = false;                         // what should go to stdout
   std::string first_failed_;
 };

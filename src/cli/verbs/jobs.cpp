@@ -114,7 +114,7 @@ std::vector<model::Task> known_tasks_of(Context& context, port::JobReader& jobs,
 
 model::Json tasks_to_json(const std::vector<model::Task>& tasks, WallTime now) {
   model::Json json = {{"schema", "thole/tasks/1"}, {"taken_at", format_iso(now)}, {"tasks", model::Json::array()}};
-  for (const model::Task& task : tasks) json["tasks"].push_back(to_json(task));
+  for (const model::Task& task : tasks) json["tasks"].push_back(cli::to_json(task));
   return json;
 }
 

@@ -237,7 +237,8 @@ int map(Context& context) {
 
   Progress progress(context);
   FirstWait first_wait;
-  MapOutput output(context, outlet, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order);
+  MapOutput output(context, outlet, options.wishes.joblog.empty() ? nullptr : &log, options.keep_order,
+                   context.wire.folder_of_outputs());
   const app::RunPorts ports = context.wire.run_ports();
   const auto pool = context.wire.task_pool(output_of(options));
   try {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -110,8 +109,7 @@ void EpollPool::close(std::size_t bay) { bays_[bay].reset(); }
 std::vector<std::string>& EpollPool::words(std::size_t bay) { return bays_[bay]->spec.argv; }
 
 Fd EpollPool::nameless_file() const {
-  Fd file = open_at(AT_FDCWD, folder_.c_str(), O_TMPFILE | O_RDWR | O_APPEND, 0600);
-  if (!file) file = Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));  // a file system without nameless files
+  Fd file = file_without_name(folder_, O_APPEND);
   if (!file) throw not_had("cannot make a file for a task's output", errno);
   return file;
 }
