@@ -59,7 +59,8 @@ bool KeptOutputs::open_file() {
 std::size_t KeptOutputs::append(port::Written& written) {
   const std::size_t size = written.file ? written.bytes : written.text.size();
   const bool may_copy = files_ >= most_own_files && size <= most_copied;
-  const bool done = written.file ? may_copy && copy_into(*file_, end_, written.file, size) : write_at(*file_, written.text, end_);
+  const bool done = written.file ? may_copy && copy_into(*file_, end_, written.file, size)
+                                 : write_at(*file_, written.text, end_);
   if (!done) return 0;
   written = {};
   end_ += size;
