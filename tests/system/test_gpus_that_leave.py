@@ -61,6 +61,27 @@ def test_no_task_fails_for_a_gpu_that_is_away_for_a_moment(box_of, tmp_path, how
     assert uuids == [json.loads(whole)["gpus"][1]["uuid"]] * 3
 
 
+@pytest.mark.parametrize("more", [[], ["--no-supervisor"], ["-g", "2"]], ids=" ".join)
+@pytest.mark.parametrize("what", ["gone", "partitioned"])
+def test_no_command_runs_in_a_claim_of_which_a_gpu_is_away(box_of, tmp_path, more, what):
+    box = box_of(3)
+    whole = open(box["THOLE_MACHINE"]).read()
+    claim = thole(box, "claim", "-q", "--on", "0,1", "-g", "2").stdout.strip()
+    shows = ["run", *more, "--in", claim, "--", "printenv", "CUDA_VISIBLE_DEVICES"]
+    if what == "gone":
+        changed(tmp_path, box, lambda gpus: gpus.pop(1))
+    else:
+        changed(tmp_path, box, lambda gpus: gpus[1].update(mig_mode=True))
+    done = thole(box, *shows)
+    assert done.returncode == 69 and done.stdout == "", done.stderr
+    why = "the driver no longer lists it" if what == "gone" else "it has been partitioned since it was claimed"
+    assert f"{why}: GPU {json.loads(whole)['gpus'][1]['uuid']}\n  thole doctor\n" in done.stderr
+    others = thole(box, "run", "--in", claim, "-g", "1", "--", "printenv", "CUDA_VISIBLE_DEVICES")
+    assert others.stdout.strip() in ("0", json.loads(whole)["gpus"][0]["uuid"]), others.stderr
+    becomes(tmp_path, box, whole)
+    assert thole(box, *shows).stdout == "0,1\n"
+
+
 def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, tmp_path):
     box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
     held = thole(box, "claim", "--on", "1").stdout.strip()

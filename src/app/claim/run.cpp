@@ -5,6 +5,7 @@
 #include "app/claim/claim_variables.hpp"
 #include "app/claim/command_life.hpp"
 #include "app/claim/door.hpp"
+#include "app/claim/entering.hpp"
 #include "app/claim/holding.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
@@ -12,6 +13,7 @@
 #include "app/queue/task_text.hpp"
 #include "base/error.hpp"
 #include "base/printable_lines.hpp"
+#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 
@@ -70,7 +72,13 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   Site site{here.observer, here.store,     here.clock,    inside,    here.policy, here.common_policy,
             here.uid,      here.user_name, here.patience, here.lend, here.shell,  "--in " + printable(wanted.in, 60),
             here.look_anew};
-  Acquired part = acquire(site, wanted.request, options);
+  Acquired part;
+  try {
+    part = acquire(site, wanted.request, options);
+  } catch (const NeverPossible&) {
+    if (wanted.request.gpus <= around->keys.size()) units_of_claim(site, around->keys);   // one that is away is to blame
+    throw;
+  }
   const bool is_part = !part.claim.is_all_of_another() && wanted.request.gpus > 0;
   if (is_part && !part.inner_store) no_longer_held(kept.id);   // while we waited
   return part;
@@ -93,8 +101,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
     enter_around(ports.site, kept.id.substr(0, slash), joined, caution);
   joined.units = ports.site.observer.units();
-  for (std::size_t i = 0; i < joined.units.size(); ++i)
-    if (std::find(kept.keys.begin(), kept.keys.end(), joined.units[i].key) != kept.keys.end()) joined.chosen.push_back(i);
+  joined.chosen = units_of_claim(ports.site, kept.keys);
   joined.explain = fmt::format("inside claim {}", kept.id);
   return joined;
 }
