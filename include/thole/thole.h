@@ -169,14 +169,16 @@ THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole
 THOLE_EXPORT thole_claim *thole_claim_gpus(thole_machine *machine, const char *request, int64_t wait_ms, int cancel_fd,
                                            thole_error **error);
 
-/* The claim as JSON: "id", "gpus" (each "uuid", "index", "model", …), "environment" ("set", "unset"), "cautions": sentences for
- * whoever runs the program, as that the locks of a claim around could not be copied. */
+/* The claim as JSON: "id", "gpus" (each "key", its name in thole_claim_uuids, "uuid", "index", "model", …), "environment" with
+ * "set" and "unset", "cautions": sentences for whoever runs the program, as that the locks of a claim around could not be
+ * copied. */
 THOLE_EXPORT const char *thole_claim_json(const thole_claim *claim);
 
 /* The claim's name, as `thole status` shows it. */
 THOLE_EXPORT const char *thole_claim_id(const thole_claim *claim);
 
-/* The UUIDs of the GPUs in machine order, and a NULL at the end. */
+/* The UUIDs of the GPUs in machine order, and a NULL at the end. A GPU without one is "pci-", its address and its part:
+ * "pci-0000:18:00.0.0"; what takes UUIDs takes that, too. */
 THOLE_EXPORT const char *const *thole_claim_uuids(const thole_claim *claim);
 
 /* What a program must have in its environment to see these GPUs and no others: "NAME=value" to set, "NAME" alone to remove, and
@@ -195,8 +197,8 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
 /* ---- Processes ---- */
 
 /* What each process of a group gets that shares out this claim. `request`:
- *   "ranks": [["GPU-…"], …]       the UUIDs of each process, in the order in which it is to number them; several may have the
- *                                 same; an empty list hides all
+ *   "ranks": [["GPU-…"], …]       the GPUs of each process, as thole_claim_uuids names them, in the order in which it is to
+ *                                 number them; several may have the same; an empty list hides all
  *   "bind": {}                    "mode", "mem", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict" as in the
  *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
  *                                 the shares of ranks (docs/binding.md)

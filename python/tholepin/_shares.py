@@ -32,7 +32,7 @@ class Share:
     def __init__(self, change: Mapping[str, str | None], binding: Mapping[str, Any] | None, gpus: Sequence[str] = ()) -> None:
         self.change = change
         self.binding = binding
-        self.gpus = gpus  # the UUIDs
+        self.gpus = gpus  # the keys: UUIDs, or what stands for them
 
 
 class Shares:
@@ -143,23 +143,24 @@ def _free(shares: Shares, patience: _waiting.Patience) -> Claim:
     return shares.claim({"gpus": 1}, patience)
 
 
-def _unit_names() -> dict[str, str]:
-    """Every whole name of what can be claimed -> its UUID."""
-    names: dict[str, str] = {}
+def _unit_names() -> dict[str, set[str]]:
+    """Every whole name of what can be claimed -> the keys of what it names: of several, where an address is that of parts."""
+    names: dict[str, set[str]] = {}
     for unit in _units():
-        for name in (unit["unit"], unit["key"], unit["pci"]):
-            names[str(name).lower()] = unit["key"]
+        for name in {unit["unit"], unit["key"], unit["pci"]} - {None}:
+            names.setdefault(name.lower(), set()).add(unit["key"])
     return names
 
 
-def _uuid(name: int | str, names: Mapping[str, str]) -> str:
+def _key(name: int | str, names: Mapping[str, set[str]]) -> str:
     word = str(name).lower()
-    if word in names:
-        return names[word]
-    found = {uuid for known, uuid in names.items() if word and known.startswith(word) and not known.isdigit()}
+    found = names.get(word) or {
+        key for known, keys in names.items() if word and known.startswith(word) and not known.isdigit() for key in keys
+    }
     if len(found) == 1:
-        return found.pop()
-    why = "there is no such GPU" if not found else "several GPUs' names begin so"
+        return next(iter(found))
+    so = "several GPUs are called so" if word in names else "several GPUs' names begin so"
+    why = so if found else "there is no such GPU"
     raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
 
 
@@ -220,8 +221,8 @@ def for_policies(
         shares.each = [_share(policy, (), None) for policy in policies]
         return
     names = _unit_names()
-    ranks = [[_uuid(name, names) for name in policy.gpu_affinity] for policy in policies]
-    wanted = sorted({uuid for rank in ranks for uuid in rank})
+    ranks = [[_key(name, names) for name in policy.gpu_affinity] for policy in policies]
+    wanted = sorted({key for rank in ranks for key in rank})
     claim = shares.claim({"gpus": len(wanted), "on": wanted}, patience)
     told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
     shares.each = [_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)]
@@ -238,7 +239,7 @@ def for_gpus(
         claim = shares.claim({"gpus": gpus}, patience)
     else:
         raise WrongRequest(f'gpus: expected a number of GPUs, 1 or more, or "free", got {gpus!r}')
-    ranks = [[uuid] for uuid in claim.uuids for _ in range(each)]
+    ranks = [[key] for key in claim.uuids for _ in range(each)]
     shares.each = [_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))]
 
 

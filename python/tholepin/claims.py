@@ -30,7 +30,7 @@ class Claim(_native.Owner):
 
     Attributes:
         id: its name, as ``thole status`` shows it.
-        gpus: what ``THOLE_GPUS`` tells of each: a dict with "uuid", "index", "model", "memory_mib", "pci", "numa".
+        gpus: what ``THOLE_GPUS`` tells of each: a dict with "key", "uuid", "index", "model", "memory_mib", "pci".
         env: the variables that show these GPUs, and no others, to a program; they are set in ``os.environ`` already.
         unset: variables that such a program must not have.
         why: why these GPUs, in words.
@@ -51,8 +51,9 @@ class Claim(_native.Owner):
 
     @property
     def uuids(self) -> list[str]:
-        """The UUIDs of the GPUs, in machine order."""
-        return [gpu["uuid"] for gpu in self.gpus]
+        """The UUIDs of the GPUs, in machine order. A GPU that has none is named by its address, "pci-0000:18:00.0.0", and by
+        that wherever a UUID is taken: ``on``, ``Policy.gpu_affinity``, ``thole run --on``."""
+        return [gpu.get("key") or gpu["uuid"] for gpu in self.gpus]  # no key: of a thole before this one
 
     @property
     def indices(self) -> list[int]:

@@ -61,7 +61,8 @@ def held() -> str:
     for number, gpu in enumerate(gpus):
         prefix = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}.get(gpu.get("vendor", ""), "gpu")  # what PyTorch says
         memory = f"{gpu['memory_mib'] / 1024:.0f} GiB" if gpu.get("memory_mib") else "? GiB"
-        rows.append(f"{prefix}:{number}  GPU {gpu['index']}  {_short(gpu.get('model', ''))}  {memory}  {gpu['uuid']}")
+        name = gpu.get("key") or gpu["uuid"]
+        rows.append(f"{prefix}:{number}  GPU {gpu['index']}  {_short(gpu.get('model', ''))}  {memory}  {name}")
     alive, until = _standing(claim)
     if not alive:
         rows.append(f"claim {claim} has ended: restart the kernel")

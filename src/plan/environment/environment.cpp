@@ -144,6 +144,7 @@ std::string gpus_json(const std::vector<std::size_t>& chosen, const std::vector<
     model::Json one;
     const std::string& uuid = unit.instance ? gpu.mig[*unit.instance].uuid : gpu.uuid;
     const auto text = [](const std::string& value) { return value.empty() ? model::Json() : model::Json(value); };
+    one["key"] = unit.key;
     one["uuid"] = text(uuid);
     one["pci"] = gpu.pci ? model::Json(gpu.pci->to_string()) : model::Json();
     one["index"] = unit.gpu;

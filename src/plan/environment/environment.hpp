@@ -23,7 +23,8 @@ struct Variables {
 };
 
 // By model/vendors.hpp: what puts numbers in PCI order always; the list of each vendor that is here, empty for a claim of no
-// GPU and then for all vendors; THOLE_CLAIM and THOLE_GPUS (JSON list with uuid, pci, index, model, memory). Hints for sharers.
+// GPU and then for all vendors; THOLE_CLAIM and THOLE_GPUS (JSON list with key, uuid, pci, index, model, memory).
+// Hints for sharers.
 // `automatic` writes indices for whole GPUs when this process's numbering is certain (no outer mask, no container), else UUIDs.
 // Sources of the rules: docs/environment.md.
 Variables environment(const std::vector<std::size_t>& chosen, const std::vector<model::Unit>& units,
