@@ -202,10 +202,13 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  *   "bind": {}                    "mode", "mem", "smt", "nic", "threads", "reserve", "lend", "balanced", "strict" as in the
  *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
  *                                 the shares of ranks (docs/binding.md)
- * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's, narrowed to
- * these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or null, a memory
- * policy or null with its nodes, and in sentences what it does not get of what was wanted. Errors: THOLE_USAGE,
- * THOLE_UNAVAILABLE. */
+ *   "anew": false                 for processes that begin later than the claim: the driver is asked by a fresh probe, and only
+ *                                 what shows them their GPUs is told, no binding
+ * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's,
+ * narrowed to these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or
+ * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. "anew" is
+ * THOLE_UNAVAILABLE, "driver", where one of these GPUs is not listed.
+ * Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);
 

@@ -54,13 +54,13 @@ class Shares:
 
     def renew(self, share: Share) -> None:
         """For a process that begins later: GPUs are named by numbers where those are certain, and a GPU that has left the
-        driver's list since, or come back, gives them to others."""
+        driver's list since, or come back, gives them to others. So the driver is asked by a fresh probe."""
         from . import claims
 
         if self._claim is None or not share.gpus:
             return
         try:
-            told = _shared_out(self._claim, [share.gpus], None)[0]["set"]
+            told = _shared_out(self._claim, [share.gpus], None, anew=True)[0]["set"]
         except DriverError:  # a GPU is not listed, or the driver does not answer: by name it is not another's in any case
             told = dict.fromkeys(_BY_NAME, ",".join(share.gpus))
         shown = {name: told[name] for name in claims.SHOWN_BY if name in told and share.change.get(name)}
@@ -164,8 +164,12 @@ def _key(name: int | str, names: Mapping[str, set[str]]) -> str:
     raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
 
 
-def _shared_out(claim: Claim, ranks: Sequence[Sequence[str]], bind: words.Binding | None) -> list[dict[str, Any]]:
+def _shared_out(
+    claim: Claim, ranks: Sequence[Sequence[str]], bind: words.Binding | None, anew: bool = False
+) -> list[dict[str, Any]]:
     request: dict[str, Any] = {"ranks": ranks}
+    if anew:
+        request["anew"] = True
     if bind:
         request["bind"] = words.binding(bind)
     answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._holdings[0].handles[0], _native.encoded(request))

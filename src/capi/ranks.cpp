@@ -44,15 +44,25 @@ app::Acquired narrowed(const app::Acquired& whole, const Part& part) {
   return acquired;
 }
 
-model::Json as_json(const plan::Variables& variables, const plan::Effect& effect, std::vector<std::string> lacks) {
-  model::Json set = variables.set;
-  for (const auto& [name, value] : effect.set) set[name] = value;
-  const model::Binding& binding = effect.binding;
-  model::Json json = {{"set", std::move(set)}, {"unset", variables.unset}};
-  json.update(model::to_json(binding));
-  if (binding.memory == model::MemoryPolicy::first_touch) json["memory"] = nullptr;   // what a process has anyway
-  json["lacks"] = std::move(lacks);
-  return json;
+model::Json set_and_unset(const plan::Variables& variables) {
+  return {{"set", variables.set}, {"unset", variables.unset}};
+}
+
+model::Json shown_by(const app::Observer& observer, const app::Acquired& part, const thole_claim& claim) {
+  return set_and_unset(app::variables(observer, part, claim.request, claim.ids));
+}
+
+void add_binding(model::Json& rank, const plan::Effect& effect, std::vector<std::string> lacks) {
+  for (const auto& [name, value] : effect.set) rank["set"][name] = value;
+  rank.update(model::to_json(effect.binding));
+  if (effect.binding.memory == model::MemoryPolicy::first_touch) rank["memory"] = nullptr;   // what a process has anyway
+  rank["lacks"] = std::move(lacks);
+}
+
+model::Json all_shown(const app::Observer& observer, const thole_claim& claim, const std::vector<Part>& parts) {
+  model::Json ranks = model::Json::array();
+  for (const Part& part : parts) ranks.push_back(shown_by(observer, narrowed(claim.acquired, part), claim));
+  return ranks;
 }
 
 }  // namespace
@@ -67,22 +77,21 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     const model::Field root(json, "request");
     root.must_be_object();
     const auto parts = capi::parts_of(capi::given(claim, "claim").acquired, root.at("ranks"));
-    const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
-    const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
-
     capi::Wires::Lease wire(machine->wires);
     app::Site& site = wire->site();
+    if (root.at("anew").flag_or(false)) {        // the drivers' own lists: a probe that waits here has one from its start
+      const model::Json ranks = capi::all_shown(*site.look_anew(), *claim, parts);
+      return capi::owned_text(model::dump(model::Json{{"ranks", ranks}}));
+    }
+    const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
+    const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
     site.observer.look(site.patience);
     std::vector<std::vector<std::size_t>> gpus;
     for (const auto& part : parts) gpus.push_back(app::gpus_of(claim->acquired.units, part));
     const app::Binding binding = app::plan_binding(site.observer, wire->bind_site(), site.environment,
                                                     wishes.over(machine->config.binding.over(usual)), std::move(gpus));
-    model::Json ranks = model::Json::array();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const app::Acquired part = capi::narrowed(claim->acquired, parts[i]);
-      const plan::Variables variables = app::variables(site.observer, part, claim->request, claim->ids);
-      ranks.push_back(capi::as_json(variables, binding.effects[i], binding.troubles_of(i)));
-    }
+    model::Json ranks = capi::all_shown(site.observer, *claim, parts);
+    for (std::size_t i = 0; i < parts.size(); ++i) capi::add_binding(ranks[i], binding.effects[i], binding.troubles_of(i));
     return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));
   });
 }

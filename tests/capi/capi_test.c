@@ -486,9 +486,16 @@ static void a_claim_is_shared_out_among_processes(void) {
   const char *first = told ? strstr(told, "CUDA_VISIBLE_DEVICES") : NULL,
              *second = first ? strstr(first + 1, "CUDA_VISIBLE_DEVICES") : NULL;
   CHECK(second && strstr(second + 1, "\"CUDA_VISIBLE_DEVICES\": \"\"") != NULL); /* the third sees none */
+  CHECK(told && strstr(told, "\"cpus\""));
   thole_free(told);
 
-  static const char *const wrong[] = {"{\"ranks\": [[\"GPU-none\"]]}", "{\"ranks\": [[]], \"bind\": {\"mood\": \"x\"}}", "[]"};
+  snprintf(request, sizeof request, "{\"ranks\": [[\"%s\"]], \"anew\": true}", uuids[1]);
+  told = thole_claim_ranks(machine, claim, request, NULL);
+  CHECK(told && strstr(told, "CUDA_VISIBLE_DEVICES") && !strstr(told, "\"cpus\""));
+  thole_free(told);
+
+  static const char *const wrong[] = {"{\"ranks\": [[\"GPU-none\"]]}", "{\"ranks\": [[]], \"bind\": {\"mood\": \"x\"}}", "[]",
+                                      "{\"ranks\": [], \"anew\": 1}"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     thole_error *error = NULL;
     CHECK(thole_claim_ranks(machine, claim, wrong[i], &error) == NULL);

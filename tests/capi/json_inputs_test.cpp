@@ -275,7 +275,7 @@ const Input inputs[] = {
     {"thole_claim_ranks:request",
      [](CApi& test) {
        const char* const* uuids = thole_claim_uuids(test.claim_);
-       return json{{"ranks", {{uuids[0]}, {uuids[0], uuids[1]}}}, {"bind", bind}};
+       return json{{"ranks", {{uuids[0]}, {uuids[0], uuids[1]}}}, {"bind", bind}, {"anew", false}};
      },
      [](CApi& test, const char* text, thole_error** error) {
        return CApi::taken(thole_claim_ranks(test.machine_, test.claim_, text, error));
