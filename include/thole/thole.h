@@ -204,10 +204,11 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  *                                 the shares of ranks (docs/binding.md)
  *   "anew": false                 for processes that begin later than the claim: the driver is asked by a fresh probe, and only
  *                                 what shows them their GPUs is told, no binding
- * Returns {"ranks": [{"set", "unset", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's,
+ * Returns {"ranks": [{"set", "unset", "by_names", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's,
  * narrowed to these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or
- * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. "anew" is
- * THOLE_UNAVAILABLE, "driver", where one of these GPUs is not listed.
+ * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. Numbers in the
+ * variables are another GPU's once one of these has left the driver's list (then "anew" is THOLE_UNAVAILABLE, "driver");
+ * "by_names" is the "set" and "unset" that are nobody else's even then, or null where one of these GPUs goes by number only.
  * Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);

@@ -2,7 +2,7 @@
 
 How this works. One thread per pool owns everything here: it alone starts workers, sends, receives, notices deaths and calls
 back. Other threads put what they want into ``_inbox`` and wake it. It sleeps in epoll on the workers' sockets and pidfds; the
-only timed sleep is the patience of a termination.
+only timed sleeps are the patience of a termination, and the pauses between looks for a GPU that a worker is to begin with.
 
 Each worker has up to ``ahead`` chunks: one that it computes, the others unread in its socket, whose reading end is open here
 too. When another worker runs dry these are taken back, packet by packet; the kernel gives each to exactly one reader. When a
@@ -23,6 +23,7 @@ from collections import deque
 from typing import Any, Callable, Sequence
 
 from . import _pickling, _start, _wire
+from ._absent import Absent
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
@@ -46,6 +47,7 @@ class Crew:
     def __init__(self, tasks_per_worker: int | None, retries: int, ahead: int = AHEAD) -> None:
         self._ahead = ahead
         self._shares = Shares()
+        self._absent = Absent(lambda: self._shares)
         self._tasks_per_worker = tasks_per_worker
         self._retries = retries
         self._pid = os.getpid()
@@ -199,7 +201,7 @@ class Crew:
                 self._start_worker(share)
         except BaseException as problem:
             self._break(problem)
-        while not (self._closing and not self._workers and not self._inbox):
+        while not (self._closing and not self._workers and not self._absent and not self._inbox):
             was_broken = self.broken is not None
             try:
                 self._turn()
@@ -213,11 +215,10 @@ class Crew:
 
     def _turn(self) -> None:
         self._sleeping = True
-        timeout: float | None = None
+        next_step = min((at for at in (self._kill_at, self._absent.due) if at is not None), default=None)
+        timeout = None if next_step is None else max(0.0, next_step - time.monotonic())
         if self._inbox:
             timeout = 0
-        elif self._kill_at is not None:
-            timeout = max(0.0, self._kill_at - time.monotonic())
         events = self._epoll.poll(timeout)
         self._sleeping = False
         ended = []
@@ -245,6 +246,8 @@ class Crew:
             self._kill_at = None
             self._signal_all(signal.SIGKILL)
         self._feed()
+        if self._absent:
+            self._absent.go_on()
 
     def _leave_none(self) -> None:
         for worker in self._workers:  # none, where turns do their work
@@ -351,8 +354,7 @@ class Crew:
                 return
         if self.broken is None:
             try:
-                self._shares.renew(worker.share)
-                self._start_worker(worker.share)
+                self._absent.begin(worker.share, lambda: self._start_worker(worker.share))
             except BaseException as problem:
                 self._break(problem)
 
@@ -369,6 +371,7 @@ class Crew:
         if self.broken is None:
             self.broken = problem
         self._closing = True
+        self._absent.give_up()
         self._fail_all(problem)
         self._signal_all(signal.SIGKILL)
         self._sleepers.wake()
@@ -394,6 +397,7 @@ class Crew:
         self._closing = True
         if self.broken is None:
             self.broken = Error("the pool was terminated")
+        self._absent.give_up()
         for worker in self._workers:  # one that outlives the signal answers, and would go on
             worker.stop(self._room)
         self._fail_all(self.broken)
@@ -478,6 +482,8 @@ class Crew:
     def _send_home(self) -> None:
         """Stops workers that have nothing left to do here: after their number of tasks, or because the pool closes."""
         done = self._closing and not self._pending and not self._chunks
+        if done:
+            self._absent.give_up()
         for worker in self._workers:
             if worker.stopping or worker.chunks or not worker.ready:
                 continue

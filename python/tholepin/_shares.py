@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
-from .errors import DriverError, Error, NeverPossible, NoneFree, WrongRequest
+from .errors import Error, NeverPossible, NoneFree, WrongRequest
 from .policy import Policy
 
 if TYPE_CHECKING:
@@ -23,16 +24,30 @@ Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
 
 
-_BY_NAME = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # variables in which a GPU may have its UUID
+_A_MOMENT = 0.5  # seconds; what was seen so long ago will do, as it does for the program's decisions
 
 
 class Share:
-    """What one process gets."""
+    """What one process gets.
 
-    def __init__(self, change: Mapping[str, str | None], binding: Mapping[str, Any] | None, gpus: Sequence[str] = ()) -> None:
+    Attributes:
+        change: variables to set, and to remove (None).
+        binding: to which CPUs and memory, for the library.
+        gpus: the keys of its GPUs: UUIDs, or what stands for them.
+        by_names: the change that shows them by names that are never another GPU's; None where one has no such name.
+    """
+
+    def __init__(
+        self,
+        change: Mapping[str, str | None],
+        binding: Mapping[str, Any] | None,
+        gpus: Sequence[str] = (),
+        by_names: Mapping[str, str | None] | None = None,
+    ) -> None:
         self.change = change
         self.binding = binding
-        self.gpus = gpus  # the keys: UUIDs, or what stands for them
+        self.gpus = gpus
+        self.by_names = by_names
 
 
 class Shares:
@@ -42,6 +57,9 @@ class Shares:
     def __init__(self) -> None:
         self.each: Sequence[Share] = ()
         self._claim: Claim | None = None
+        self._shown_at = 0.0
+        self._patience: weakref.ref[_waiting.Patience] | None = None
+        self._quiet: bool | None = None
         self._makers: tuple[weakref.ref[Any], ...] = ()
 
     def claim(self, request: dict[str, Any], patience: _waiting.Patience) -> Claim:
@@ -50,21 +68,47 @@ class Shares:
 
         self._claim = claims.Claim()
         claims.obtain(self._claim, request, patience)
+        self._shown_at = time.monotonic()
         return self._claim
 
-    def renew(self, share: Share) -> None:
-        """For a process that begins later: GPUs are named by numbers where those are certain, and a GPU that has left the
-        driver's list since, or come back, gives them to others. So the driver is asked by a fresh probe."""
-        from . import claims
+    def renew(self, shares: Sequence[Share]) -> Error | None:
+        """For processes that begin later than the claim: a GPU that has left the driver's list since, or come back, gives
+        numbers to others. So the driver is asked by a fresh probe, and where it does not list them all, names show them.
 
-        if self._claim is None or not share.gpus:
-            return
+        Returns:
+            What keeps them from being shown to a process now: one that is not listed, or not told, has nothing but a number.
+        """
+        several = [share for share in shares if share.gpus]
+        if self._claim is None or not several:
+            return None
+        now: list[Mapping[str, str | None]]
         try:
-            told = _shared_out(self._claim, [share.gpus], None, anew=True)[0]["set"]
-        except DriverError:  # a GPU is not listed, or the driver does not answer: by name it is not another's in any case
-            told = dict.fromkeys(_BY_NAME, ",".join(share.gpus))
-        shown = {name: told[name] for name in claims.SHOWN_BY if name in told and share.change.get(name)}
-        share.change = {**share.change, **shown}
+            now = [_change(told) for told in _shared_out(self._claim, [share.gpus for share in several], None, anew=True)]
+            self._shown_at = time.monotonic()
+        except Error as problem:
+            named = [share.by_names for share in several if share.by_names is not None]
+            if len(named) < len(several):
+                return problem
+            now = named
+        for share, change in zip(several, now):
+            share.change = {**share.change, **change}
+        return None
+
+    def renew_unless_just_shown(self) -> Error | None:
+        """The same of all of them, where what was seen of the driver is no longer of now."""
+        return None if time.monotonic() - self._shown_at < _A_MOMENT else self.renew(self.each)
+
+    def waits_as(self, patience: _waiting.Patience) -> None:
+        """Of a wait it is told as this one's maker wants it; he keeps it, for a callback may know who is to be forgotten."""
+        self._patience, self._quiet = weakref.ref(patience), patience.quiet
+
+    def tell_of_wait(self, share: Share, problem: Error) -> None:
+        """Says that a process waits to begin."""
+        patience = None if self._patience is None else self._patience()
+        if patience is None:
+            patience = _waiting.Patience(quiet=self._quiet)
+        why = f"{problem.object}: {problem.message}" if problem.object else problem.message
+        patience.tell(_native.encoded({"gpus": len(share.gpus)}), {"why": ["to start a process again", why]})
 
     def stay(self) -> None:
         """They last until who made them says otherwise: what that thread, or its task, waits for meanwhile, they are not."""
@@ -177,12 +221,15 @@ def _shared_out(
     return told
 
 
+def _change(told: Mapping[str, Any]) -> dict[str, str | None]:
+    return {**told["set"], **dict.fromkeys(told["unset"])}
+
+
 def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) -> Share:
     change: dict[str, str | None] = {}
     binding: dict[str, Any] = {}
     if told is not None:
-        change.update(told["set"])
-        change.update(dict.fromkeys(told["unset"]))
+        change.update(_change(told))
         binding = {name: told[name] for name in ("cpus", "memory", "memory_nodes")}
     if policy.cpu_affinity:
         binding["cpus"] = words.cpu_list(policy.cpu_affinity)
@@ -192,7 +239,8 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
                 f"Policy.cpu_affinity: none of CPUs {binding['cpus']} may be used here",
                 hint=f"allowed are {words.cpu_list(allowed)}",
             )
-    return Share(change, binding or None, gpus)
+    by_names = told["by_names"] if told is not None else None
+    return Share(change, binding or None, gpus, None if by_names is None else _change(by_names))
 
 
 def warn_of_no_claim() -> None:
@@ -221,6 +269,7 @@ def for_policies(
     shares: Shares, policies: Sequence[Policy], patience: _waiting.Patience, bind: words.Binding | None = None
 ) -> None:
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
+    shares.waits_as(patience)
     if not any(policy.gpu_affinity for policy in policies):
         shares.each = [_share(policy, (), None) for policy in policies]
         return
@@ -236,6 +285,7 @@ def for_gpus(
     shares: Shares, gpus: Gpus, each: int, patience: _waiting.Patience, bind: words.Binding | None = None
 ) -> None:
     """``each`` shares for every one of this many GPUs, or of all that are free."""
+    shares.waits_as(patience)
     gpus = words.own(gpus)
     if isinstance(gpus, str) and gpus == "free":
         claim = _free(shares, patience)
@@ -251,5 +301,6 @@ def for_request(
     shares: Shares, request: dict[str, Any], patience: _waiting.Patience, bind: words.Binding | None = None
 ) -> None:
     """One share with all GPUs of a claim; ``request`` as in thole.h."""
+    shares.waits_as(patience)
     claim = shares.claim(request, patience)
     shares.each = [_share(Policy(), claim.uuids, _shared_out(claim, [claim.uuids], bind)[0])]

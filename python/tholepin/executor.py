@@ -58,7 +58,7 @@ class Executor(_Executor):
             max_workers = words.count(words.whole(max_workers, "max_workers"), "max_workers")
         max_tasks_per_child = words.count(max_tasks_per_child, "max_tasks_per_child")
         retries = pool.check_work(initializer, initargs, retries)
-        patience = _waiting.Patience(wait, cancel, on_wait, quiet)
+        patience = self._patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._lock = threading.Lock()
         self._shut = False
         self._functions: dict[Any, _chunks.Function] = {}

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, Callable, Iterator, Mapping
 
 from . import _leaving, _shares, _start, _waiting, process, words
+from ._absent import Absent
 from ._bell import Bell, new_epoll
 from ._sleepers import Sleepers
 from .errors import Error, NeverPossible, WorkerDied, WorkerNotStarted
@@ -219,6 +220,9 @@ class ProcessGroup:
         """From now on what ends is not started again."""
         self._check(not self._closed, "stop_restart: the group is closed")
         self._restarting = False
+        watch = self._watch
+        if watch is not None:
+            watch.look_again()
 
     def terminate(self, hide_stderr: bool = False) -> None:
         """Sends SIGTERM to all, and starts none again. Wait for them with :meth:`join`."""
@@ -322,6 +326,7 @@ class _Watch:
         self._group = group
         self._walltime_ends = walltime_ends
         self._slots: dict[int, _Slot] = {}
+        self._absent = Absent(lambda: group._shares)
         self._orders: deque[Callable[[], None]] = deque()
         self._stopping = False
         self._steps: Iterator[int] = iter(())
@@ -334,6 +339,10 @@ class _Watch:
     def begin(self) -> None:
         """Starts the processes, and the thread that watches them. Not by the constructor: the group must know of us before we
         tell it that all is over."""
+        shares = self._group._shares
+        problem = None if shares is None else shares.renew_unless_just_shown()
+        if problem is not None:
+            raise problem
         for slot in self._group._slots:
             self._start(slot)
         _start.start_thread("the group's thread", self._run, "thole-group")
@@ -379,6 +388,10 @@ class _Watch:
     def stop(self, patience: float) -> None:
         self._tell(lambda: self._begin_stop(patience))
 
+    def look_again(self) -> None:
+        """At what is to go on."""
+        self._bell.ring()
+
     def _tell(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
         self._bell.ring()
@@ -389,19 +402,21 @@ class _Watch:
         if not self._handover.taken():
             return
         try:
-            while self._slots:
+            while self._slots or self._absent:
                 self._turn()
         finally:
             self._end()
 
     def _end(self) -> None:
         self._kill_started()
+        self._absent.give_up()
         self._slots.clear()
         self._close()
         self._group._over()
 
     def _turn(self) -> None:
-        deadline = min((one for one in (self._walltime_ends, self._next_step) if one is not None), default=None)
+        steps = (self._walltime_ends, self._next_step, self._absent.due)
+        deadline = min((one for one in steps if one is not None), default=None)
         timeout = None if deadline is None else min(_LONGEST_POLL_S, max(0.0, deadline - time.monotonic()))
         for fd, _ in self._epoll.poll(timeout):
             if fd == self._bell.fd:
@@ -416,6 +431,9 @@ class _Watch:
             self._begin_stop(self._group._patience)
         if self._next_step is not None and now >= self._next_step:
             self._step()
+        if self._stopping or not self._group._restarting:
+            self._absent.give_up()
+        self._absent.go_on()
 
     def _bury(self, fd: int) -> None:
         slot = self._slots.pop(fd)
@@ -423,14 +441,15 @@ class _Watch:
         assert slot.started is not None
         slot.started.child.reap()
         if self._group._ended(slot, self._stopping):
-            try:
-                if self._group._shares is not None:
-                    self._group._shares.renew(slot.share)
-                self._start(slot)
-            except (Error, OSError) as problem:
-                code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code
-                self._group._failed.append((0, code))
-                self._group._sleepers.wake()
+            self._absent.begin(slot.share, lambda: self._start_again(slot))
+
+    def _start_again(self, slot: _Slot) -> None:
+        try:
+            self._start(slot)
+        except (Error, OSError) as problem:
+            code = problem.code if isinstance(problem, Error) else WorkerNotStarted.default_code
+            self._group._failed.append((0, code))
+            self._group._sleepers.wake()
 
     def _begin_stop(self, patience: float) -> None:
         self._stopping = True

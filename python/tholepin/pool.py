@@ -139,7 +139,7 @@ class Pool:
     ) -> None:
         maxtasksperchild = words.count(maxtasksperchild, "maxtasksperchild")
         retries = check_work(initializer, initargs, retries)
-        patience = _waiting.Patience(wait, cancel, on_wait, quiet)
+        patience = self._patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._open = True
         self._functions: dict[Any, _chunks.Function] = {}
         self._crew = _crew.Crew(maxtasksperchild, retries)

@@ -49,7 +49,10 @@ model::Json set_and_unset(const plan::Variables& variables) {
 }
 
 model::Json shown_by(const app::Observer& observer, const app::Acquired& part, const thole_claim& claim) {
-  return set_and_unset(app::variables(observer, part, claim.request, claim.ids));
+  model::Json json = set_and_unset(app::variables(observer, part, claim.request, claim.ids));
+  const auto by_names = app::lasting_variables(observer, part, claim.request);
+  json["by_names"] = by_names ? set_and_unset(*by_names) : model::Json();
+  return json;
 }
 
 void add_binding(model::Json& rank, const plan::Effect& effect, std::vector<std::string> lacks) {

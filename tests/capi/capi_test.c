@@ -486,12 +486,12 @@ static void a_claim_is_shared_out_among_processes(void) {
   const char *first = told ? strstr(told, "CUDA_VISIBLE_DEVICES") : NULL,
              *second = first ? strstr(first + 1, "CUDA_VISIBLE_DEVICES") : NULL;
   CHECK(second && strstr(second + 1, "\"CUDA_VISIBLE_DEVICES\": \"\"") != NULL); /* the third sees none */
-  CHECK(told && strstr(told, "\"cpus\""));
+  CHECK(told && strstr(told, "\"cpus\"") && strstr(told, "\"by_names\"") && strstr(told, uuids[1]));
   thole_free(told);
 
   snprintf(request, sizeof request, "{\"ranks\": [[\"%s\"]], \"anew\": true}", uuids[1]);
   told = thole_claim_ranks(machine, claim, request, NULL);
-  CHECK(told && strstr(told, "CUDA_VISIBLE_DEVICES") && !strstr(told, "\"cpus\""));
+  CHECK(told && strstr(told, "CUDA_VISIBLE_DEVICES") && strstr(told, "\"by_names\"") && !strstr(told, "\"cpus\""));
   thole_free(told);
 
   static const char *const wrong[] = {"{\"ranks\": [[\"GPU-none\"]]}", "{\"ranks\": [[]], \"bind\": {\"mood\": \"x\"}}", "[]",

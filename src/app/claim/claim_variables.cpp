@@ -30,13 +30,6 @@ void check_health(const Observer& observer, const Acquired& acquired, const mode
   }
 }
 
-std::optional<plan::Variables> by_name(const Observer& observer, const Acquired& acquired, const model::Request& request,
-                                       plan::Ids ids) {
-  if (ids == plan::Ids::index) return std::nullopt;
-  plan::Variables named = variables(observer, acquired, request, plan::Ids::uuid);
-  return plan::goes_by_number(named) ? std::nullopt : std::optional(std::move(named));
-}
-
 }  // namespace
 
 plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
@@ -60,6 +53,15 @@ plan::Variables variables(const Observer& observer, const Acquired& acquired, co
     told.share = true;
   }
   return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
+}
+
+std::optional<plan::Variables> lasting_variables(const Observer& observer, const Acquired& acquired,
+                                                 const model::Request& request) {
+  std::vector<std::size_t> units;                // a look since may have numbered them anew
+  for (const std::size_t unit : acquired.chosen)
+    if (const auto now = model::index_of(acquired.units[unit].key, observer.units())) units.push_back(*now);
+  if (!plan::have_lasting_names(units, observer.units(), observer.snapshot().machine)) return std::nullopt;
+  return variables(observer, acquired, request, plan::Ids::uuid);
 }
 
 const Observer* ListNow::seen() const {
@@ -88,7 +90,9 @@ void ListNow::look(const Told& last) {
 
 ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const model::Request& request, plan::Ids ids)
     : request_(request), ids_(ids), told_{site.observer.numbering_seen(), site.clock.steady()},
-      variables_(variables(site.observer, acquired, request, ids)), by_name_(by_name(site.observer, acquired, request, ids)) {}
+      variables_(variables(site.observer, acquired, request, ids)) {
+  if (ids != plan::Ids::index) by_name_ = lasting_variables(site.observer, acquired, request);
+}
 
 bool ClaimVariables::renew(ListNow& list, const Acquired& acquired) {
   if (acquired.chosen.empty()) return false;

@@ -21,6 +21,10 @@ namespace thole::app {
 // GPU of it.
 plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids);
 
+// The same by names that are never another GPU's; nothing where one of them goes by number only.
+std::optional<plan::Variables> lasting_variables(const Observer& observer, const Acquired& acquired,
+                                                 const model::Request& request);
+
 // When something was told of the list, and by which numbering.
 struct Told {
   std::string numbering;

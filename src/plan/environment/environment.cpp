@@ -23,6 +23,24 @@ std::optional<Ids> parse_ids(std::string_view text) {
 
 namespace {
 
+// ROCr knows "GPU-" and the 16 hexadecimal digits of the unique id. Many cards have none, and partitions share one.
+std::string rocm_name(const Unit& unit, const Gpu& gpu) {
+  const bool known = gpu.uuid.size() == 20 && starts_with_ignoring_case(gpu.uuid, "GPU-") &&
+                     gpu.uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
+  return known && !unit.instance && !gpu.part ? gpu.uuid : "";
+}
+
+// What its runtime knows it by, whatever else is there; "" where it goes by number only.
+std::string runtime_name(const Unit& unit, const model::Machine& machine) {
+  const Gpu& gpu = unit.gpu_of(machine);
+  switch (model::row_of(gpu.vendor).rules) {
+    case model::ListRules::cuda: return unit.instance ? gpu.mig[*unit.instance].uuid : gpu.uuid;
+    case model::ListRules::rocm: return rocm_name(unit, gpu);
+    case model::ListRules::level_zero: break;
+  }
+  return "";
+}
+
 class Writer {
  public:
   Writer(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Snapshot& snapshot, Ids ids,
@@ -92,19 +110,11 @@ std::string Writer::number_or_uuid(std::size_t i) const {
   return number ? std::to_string(position_of_gpu(i)) : gpu_of(i).uuid;
 }
 
-// ROCr knows "GPU-" and the 16 hexadecimal digits of the unique id. Many cards have none, and partitions share one: then
-// it goes by number.
 std::string Writer::uuids_or_numbers(Vendor vendor) const {
-  const auto name = [&](std::size_t i) {
-    const std::string& uuid = gpu_of(i).uuid;
-    const bool known = uuid.size() == 20 && starts_with_ignoring_case(uuid, "GPU-") &&
-                       uuid.find_first_not_of("0123456789abcdefABCDEF", 4) == std::string::npos;
-    return known && !units_[i].instance && !gpu_of(i).part ? uuid : "";
-  };
   bool by_uuid = ids_ != Ids::index;
   for (const std::size_t i : chosen_)
-    if (vendor_of(i) == vendor && name(i).empty()) by_uuid = false;
-  return list(vendor, [&](std::size_t i) { return by_uuid ? name(i) : number_of(i); });
+    if (vendor_of(i) == vendor && runtime_name(units_[i], machine_).empty()) by_uuid = false;
+  return list(vendor, [&](std::size_t i) { return by_uuid ? runtime_name(units_[i], machine_) : number_of(i); });
 }
 
 std::string Writer::lowest_list(const VendorRow& row) const {
@@ -192,12 +202,9 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
   return variables;
 }
 
-bool goes_by_number(const Variables& variables) {
-  const auto is_number = [](const auto& word) { return parse_u64(word).has_value(); };
-  return std::ranges::any_of(model::vendors, [&](const VendorRow& row) {
-    const auto list = variables.set.find(std::string(row.lists.front()));
-    return list != variables.set.end() && std::ranges::any_of(split(list->second, ','), is_number);
-  });
+bool have_lasting_names(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units,
+                        const model::Machine& machine) {
+  return std::ranges::none_of(chosen, [&](std::size_t i) { return runtime_name(units[i], machine).empty(); });
 }
 
 }  // namespace thole::plan

@@ -31,7 +31,9 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
                       const model::Snapshot& snapshot, const model::Request& request, Ids ids, bool numbering_certain,
                       const std::string& claim_id);
 
-// Whether one of these lists of GPUs has a number: it means another GPU once one before it has gone.
-bool goes_by_number(const Variables& variables);
+// Whether each of them has a name that its runtime knows and that no other GPU gets when it leaves the driver's list: with
+// Ids::uuid they are shown by these. Some go by number only: Intel's, AMD's without a unique id and in partitions.
+bool have_lasting_names(const std::vector<std::size_t>& chosen, const std::vector<model::Unit>& units,
+                        const model::Machine& machine);
 
 }  // namespace thole::plan

@@ -72,6 +72,25 @@ TEST(Environment, IntelFlatInPciOrder) {
   EXPECT_EQ(written(snapshot, {1, 2}), "ZE_AFFINITY_MASK=1,2 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 ZE_FLAT_DEVICE_HIERARCHY=FLAT");
 }
 
+TEST(Environment, ALastingNameIsAUuidThatTheRuntimeKnows) {
+  model::Snapshot snapshot = machine({"abcdef"});
+  const auto lasts = [&](std::vector<std::size_t> chosen) {
+    return plan::have_lasting_names(chosen, units_of(snapshot), snapshot.machine);
+  };
+  auto& gpus = snapshot.machine.gpus;
+  gpus[1].uuid.clear();
+  for (const std::size_t amd : {2, 3, 4}) gpus[amd].vendor = Vendor::amd;
+  gpus[2].uuid = gpus[3].uuid = "GPU-0011223344556600";
+  gpus[3].part = 1;
+  gpus[5].vendor = Vendor::intel;
+  EXPECT_TRUE(lasts({0, 2}));
+  EXPECT_TRUE(lasts({}));
+  EXPECT_FALSE(lasts({0, 1})) << "NVIDIA's, without a UUID";
+  EXPECT_FALSE(lasts({2, 3})) << "a partition has its card's unique id";
+  EXPECT_FALSE(lasts({4})) << "no unique id";
+  EXPECT_FALSE(lasts({0, 5})) << "Level Zero knows numbers only";
+}
+
 TEST(Environment, NoGpuMeansNoneOfAnyKind) {
   EXPECT_EQ(written(machine({"ab"}), {}),
             "CUDA_VISIBLE_DEVICES= ROCR_VISIBLE_DEVICES= ZE_AFFINITY_MASK= ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 "
