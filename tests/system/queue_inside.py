@@ -147,9 +147,12 @@ class Queue:
 
     def working_lane(self):
         """The pid of the lane that runs commands; another may wait in line."""
-        parents = {pid: (parent, name) for pid, name, parent, _ in processes()}
-        [lane] = {parents[pid][0] for pid in self.commands() if pid in parents} & {
-            pid for pid, (_, name) in parents.items() if name == "thole-lane"}
+        def working():
+            parents = {pid: (parent, name) for pid, name, parent, _ in processes()}
+            lanes = {pid for pid, (_, name) in parents.items() if name == "thole-lane"}
+            return {parents[pid][0] for pid in self.commands() if pid in parents} & lanes
+
+        [lane] = eventually(working, "a lane works")
         return lane
 
     def until_asleep(self, number=1):
