@@ -91,7 +91,9 @@ class TaskGroups {
  public:
   virtual ~TaskGroups() = default;
 
-  virtual void signal(std::size_t bay, model::Signal signal) = 0;     // the whole process group
+  // The whole process group, what is below it and the command now, and what was when it was signalled before: from then on
+  // that counts as of the group.
+  virtual void signal(std::size_t bay, model::Signal signal) = 0;
   virtual std::vector<std::string> group(std::size_t bay) = 0;     // what lives of it: "pid command", not yet printable
 
   // Of the groups of all bays, who the kernel does not let us end: each once.

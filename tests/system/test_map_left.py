@@ -128,6 +128,21 @@ def test_a_command_that_goes_to_another_group_is_ended_too(queue, tmp_path, how)
         assert gone(command)
 
 
+@pytest.mark.parametrize("wrapped", [["timeout", "1000"], ["bash", "-c", 'set -m; "$@" & wait', "bash"], ["setsid", "-w"]],
+                         ids=["timeout", "set -m", "setsid"])
+def test_who_made_a_group_of_his_own_is_ended_with_its_task(queue, tmp_path, wrapped):
+    """Before the next task is on the GPU."""
+    work = tmp_path / "work"
+    work.write_text("#!/bin/sh\necho $$ > pid\nexec sleep 1000\n")
+    work.chmod(0o755)
+    next_one = "if [ -e pid ]; then read pid < pid; ! grep -s 'State:.[^ZX]' /proc/$pid/status; exit; fi"
+    words = ["map", "-j", "1", "--on", "0", "--time", "1s", "--joblog", "log", "sh", "-c", f'{next_one}; "$@"; true', "sh"]
+    with Started([THOLE, *words, *wrapped, "./work", ":::", "1", "2"], env=queue.environment, cwd=tmp_path) as job:
+        assert job.process.wait(60) == 1
+        assert b"left a process running" not in job.process.stderr.read()
+    assert [line.split("\t")[6] for line in (tmp_path / "log").read_text().splitlines()[1:]] == ["-1", "0"]
+
+
 @contextlib.contextmanager
 def folder_of_a_user():
     """Programs that USER may run, and a machine's claims of his."""

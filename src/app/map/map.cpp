@@ -462,7 +462,7 @@ void Map::deadlines_passed(SteadyTime time) {
   }
 }
 
-// The group alone: what has left it is the lane's rest. The pool says when nothing of it is left.
+// The group and what is below it: what has left both is the lane's rest. The pool says when nothing of it is left.
 void Map::tell(std::size_t number, const plan::Event& event) {
   MapBay& bay = bays_[number];
   if (!bay.life) return;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -49,6 +50,10 @@ std::size_t most_unheard() {
 void signal_command(pid_t command, int number) {
   ::kill(-command, number);
   if (::getpgid(command) != command) ::kill(command, number);
+}
+
+bool is_same(const ProcessStat& one, const ProcessStat& other) {
+  return one.pid == other.pid && one.start_ticks == other.start_ticks;
 }
 
 Fd descriptor_for(const sigset_t& set) {
@@ -180,19 +185,38 @@ void EpollPool::listen_for_end(Bay& bay, std::size_t number) {
 void EpollPool::signal(std::size_t bay, model::Signal signal) {
   const pid_t command = bays_[bay]->pid;
   if (command <= 0) return;
+  Bay& its = *bays_[bay];
+  its.beside = all_of(its);                      // before: who ends leaves his children to us
+  std::erase_if(its.beside, [command](const ProcessStat& one) { return one.pid == command || one.group == command; });
   signal_command(command, static_cast<int>(signal));
+  signal_all(its.beside, static_cast<int>(signal));
   if (signal == model::Signal::kill || signal == model::Signal::stop) return;
   signal_command(command, SIGCONT);              // a stopped one must run to hear it
 }
 
+// The command, its group, who was beside it before, and what is below any of these: as of the last wait.
+std::vector<ProcessStat> EpollPool::all_of(const Bay& bay) {
+  if (!picture_) picture_ = our_descendants();
+  std::vector<ProcessStat> all;
+  std::set<pid_t> its{bay.pid};
+  for (const ProcessStat& process : *picture_) { // parents come before children
+    const bool is_beside = std::ranges::any_of(bay.beside, [&](const ProcessStat& one) { return is_same(one, process); });
+    if (!is_beside && process.pid != bay.pid && process.group != bay.pid && !its.contains(process.parent)) continue;
+    its.insert(process.pid);
+    all.push_back(process);
+  }
+  return all;
+}
+
 std::vector<std::string> EpollPool::group(std::size_t bay) {
-  std::vector<ProcessStat> members = our_descendants();
-  std::erase_if(members, [group = bays_[bay]->pid](const ProcessStat& process) { return process.group != group; });
-  return describe(members);
+  picture_.reset();
+  return describe(all_of(*bays_[bay]));
 }
 
 std::vector<std::string> EpollPool::out_of_reach() {
   std::vector<ProcessStat> others = members();
+  for (const auto& bay : bays_)
+    if (bay) others.insert(others.end(), bay->beside.begin(), bay->beside.end());
   std::erase_if(others, [](const ProcessStat& process) { return signal_process(process, 0); });
   return out_of_reach_.new_ones(others);
 }
@@ -200,8 +224,10 @@ std::vector<std::string> EpollPool::out_of_reach() {
 // A member that has another parent than us is below one of these, or below what has left the group.
 void EpollPool::give_up(std::size_t number) {
   Bay& bay = *bays_[number];
-  for (const ProcessStat& process : our_descendants({{bay.pid}}))
-    if (process.parent == ::getpid() && process.group == bay.pid) strangers_.push_back(process.pid);
+  for (const ProcessStat& process : our_descendants({{bay.pid}})) {
+    const bool is_beside = std::ranges::any_of(bay.beside, [&](const ProcessStat& one) { return is_same(one, process); });
+    if (process.parent == ::getpid() && (is_beside || process.group == bay.pid)) strangers_.push_back(process.pid);
+  }
   if (to_ == port::OutputTo::pipes)
     for (Stream* stream : {&bay.output, &bay.errors})
       if (stream->file) let_go(*stream);
@@ -263,6 +289,7 @@ void EpollPool::hold_texts(bool on) {
 
 std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadline) {
   events_.clear();
+  picture_.reset();
   if (to_ == port::OutputTo::pipes)
     for (auto& bay : bays_)
       if (bay) { bay->output.buffer.clear(); bay->errors.buffer.clear(); }
@@ -307,7 +334,7 @@ void EpollPool::ended(std::size_t number) {
   const auto pid = static_cast<id_t>(bay.pid);
   if (!bay.end || ::waitid(P_PID, pid, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) return;
   forget(bay.end);
-  bay.left_group = group_lives(bay.pid);
+  bay.left_group = group_lives(bay);
   if (to_ == port::OutputTo::pipes) {
     for (const bool errors : {false, true}) read_stream(number, errors, true);
     if (!bay.left_group) end_streams(number);
@@ -394,7 +421,7 @@ void EpollPool::read_signals() {
 void EpollPool::look_at_groups() {
   for (std::size_t number = 0; number < bays_.size(); ++number) {
     Bay* bay = bays_[number].get();
-    if (!bay || !bay->left_group || group_lives(bay->pid)) continue;
+    if (!bay || !bay->left_group || group_lives(*bay)) continue;
     bay->left_group = false;
     if (to_ == port::OutputTo::pipes) end_streams(number);
     let_go_of_group(*bay);
@@ -408,15 +435,21 @@ void EpollPool::look_at_groups() {
 
 // What has outlived its parent is our child now. WSTOPPED alone does not see who has ended: ECHILD, and nobody lives of it. A
 // member that still has another parent is below a process that has left the group: it is left behind with that one.
-bool EpollPool::group_lives(pid_t group) const {
+// Who was asked to end with it is waited for, too.
+bool EpollPool::group_lives(Bay& bay) const {
+  std::erase_if(bay.beside, [](const ProcessStat& one) {
+    const auto process = read_process(one.pid);
+    return !process || !is_same(one, *process) || is_ended_state(process->state);
+  });
   siginfo_t any{};
-  return ::waitid(P_PGID, static_cast<id_t>(group), &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
+  return !bay.beside.empty() || ::waitid(P_PGID, static_cast<id_t>(bay.pid), &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
 }
 
 // Only now the kernel may give its number to strangers: nothing is signalled by it any more.
 void EpollPool::let_go_of_group(Bay& bay) {
   while (reap(P_PGID, bay.pid) == Reaped::ended) {}
   bay.pid = 0;
+  bay.beside.clear();
 }
 
 bool EpollPool::is_command(pid_t child) const {

@@ -6,6 +6,9 @@
 // outlives the command becomes our child and its end is told too. A command that has ended is not waited for before its group
 // has: until then no stranger can be given the number by which the group is signalled.
 //
+// Who is asked to end is asked with all that is below it then: timeout(1) and a shell's `set -m` make groups of their own.
+// These are remembered, for who was below the command is nobody's once that has ended; the task is not over before they are.
+//
 // What a running task leaves to us is waited for while it runs: a task is not to run out of processes by zombies of ours.
 // SIGCHLD tells of all ends, those of tasks too. It has a descriptor of its own, edge-triggered and not read before a look at
 // the children is due: until then further ends make no event, for the signal is pending already. So thousands of tasks a second
@@ -71,7 +74,8 @@ class EpollPool : public port::TaskPool {
     pid_t pid = 0;                               // of the task, and its group; not waited for yet. 0: idle
     Fd end;
     Stream output, errors;
-    bool left_group = false;                     // the command has ended, its group has not
+    bool left_group = false;                     // the command has ended, its group has not, or some of `beside`
+    std::vector<ProcessStat> beside;             // below the command or its group, outside of that, and were asked to end
     bool given_up = false;                       // what lives of it has its files
   };
   enum class Source : std::uint32_t { task, output, errors, watched, signals, children, unheard };
@@ -90,8 +94,9 @@ class EpollPool : public port::TaskPool {
   void drop_unheard(int fd);
   void read_signals();
   void look_at_groups();
-  bool group_lives(pid_t group) const;
+  bool group_lives(Bay& bay) const;
   void let_go_of_group(Bay& bay);
+  std::vector<ProcessStat> all_of(const Bay& bay);
   bool is_command(pid_t child) const;
   std::vector<ProcessStat> members() const;
   bool heeds_each_end() const;
@@ -125,6 +130,7 @@ class EpollPool : public port::TaskPool {
   bool strays_left_ = false;
   bool stirred_ = false;                         // SIGCHLD has come since the last look at the children
   SteadyTime next_look_{};                       // not before, but where each end is heeded
+  std::optional<std::vector<ProcessStat>> picture_;   // of all below us, since the last wait
   ToldOnce out_of_reach_, spared_;
   // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.
   std::vector<pid_t> strangers_ = listed_children().value_or(std::vector<pid_t>{});
