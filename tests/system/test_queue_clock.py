@@ -75,9 +75,10 @@ def test_a_begin_stays_a_time_of_day_when_the_clock_goes_back(queue):
     queue.until_ended(soon)
 
 
-def test_a_pause_before_a_further_run_ends_by_the_new_clock(queue):
+def test_a_pause_before_a_further_run_ends_by_the_new_clock(queue, tmp_path):
     job = queue.submit("-g", "0", "--retry", "1", "--retry-pause", "1h", *shell("echo x >> tries; test $(wc -l < tries) = 2"))
-    eventually(lambda: queue.states(job) == {"queued": 1} and queue.tasks(job), "it waits for its second run")
+    eventually((tmp_path / "tries").exists, "its first run has begun")
+    eventually(lambda: queue.states(job) == {"queued": 1}, "it waits for its second run")
     queue.set_clock(2 * HOUR)
     queue.until_ended(job)
     assert queue.tasks(job)[0][:4] == ("done", 0, None, 2)
