@@ -59,6 +59,12 @@ std::optional<std::vector<bool>> wait_for(std::span<const int> fds, std::optiona
   return which;
 }
 
+bool any_ready(std::span<const int> fds, Millis wait) {
+  const SteadyTime begin{};
+  const auto ready = wait_for(fds, begin + wait, begin);
+  return ready && std::ranges::find(*ready, true) != ready->end();
+}
+
 std::optional<std::size_t> read_some(int fd, char* to, std::size_t most) {
   ssize_t size;
   do { size = ::read(fd, to, most); } while (size < 0 && errno == EINTR);

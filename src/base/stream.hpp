@@ -27,6 +27,9 @@ bool is_readable_by(int fd, std::optional<SteadyTime> deadline);
 // for none. Nothing at all where nobody can wait (errno is set).
 std::optional<std::vector<bool>> wait_for(std::span<const int> fds, std::optional<SteadyTime> deadline, SteadyTime now);
 
+// Whether one of them is readable, or at its end, within the time.
+bool any_ready(std::span<const int> fds, Millis wait);
+
 // One read, again after a signal; nothing where it failed (errno is set).
 std::optional<std::size_t> read_some(int fd, char* to, std::size_t most);
 

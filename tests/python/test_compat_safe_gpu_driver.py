@@ -17,6 +17,7 @@ import sys
 
 import pytest
 from compat_tools import LIMIT, end, run, start
+from driver_tools import faked_driver
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "system"))
@@ -52,13 +53,7 @@ CLAIMS = (
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    if not (fake_nvidia.BUILD / "fake/full/libnvidia-ml.so.1").exists():
-        pytest.skip("needs the fake driver library of a build (THOLE_BUILD_DIR)")
-    made = fake_nvidia.Driver(tmp_path, 3)
-    monkeypatch.delenv("THOLE_MACHINE")
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
+    return faked_driver(tmp_path, monkeypatch, 3)
 
 
 @pytest.fixture

@@ -1,28 +1,18 @@
 # ctest: timeout 300
 """Workers of a pool on a faked NVIDIA driver, whose list of GPUs a process sees as it was when that started."""
 import os
-import pathlib
-import sys
 
 import pytest
 
 import pool_work as work
 import tholepin
+from driver_tools import faked_driver
 from tholepin import Policy
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "system"))
-import fake_nvidia  # noqa: E402
 
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    if not (fake_nvidia.BUILD / "fake/full/libnvidia-ml.so.1").exists():
-        pytest.skip("needs the fake driver library of a build (THOLE_BUILD_DIR)")
-    made = fake_nvidia.Driver(tmp_path, 4)
-    monkeypatch.delenv("THOLE_MACHINE")
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
+    return faked_driver(tmp_path, monkeypatch, 4)
 
 
 def test_a_worker_that_comes_later_is_told_by_a_look_of_then(driver):

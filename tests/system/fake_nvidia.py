@@ -57,6 +57,13 @@ class Driver:
     def uuid(i):
         return f"GPU-{0xfa4e0000 + i:08x}-0000-4000-8000-{i:012x}"
 
+    def with_library_of_its_own(self, folder):
+        """With its configuration beside it: lanes of the queue inherit no variable for it."""
+        library = folder / "libnvidia-ml.so.1"
+        shutil.copy(BUILD / "fake/full/libnvidia-ml.so.1", library)
+        del self.environment["THOLE_FAKE_NVML"]
+        self.environment["THOLE_NVML"] = str(library)
+
     def write(self, path, text):
         file = pathlib.Path(str(self.root) + path)
         file.parent.mkdir(parents=True, exist_ok=True)

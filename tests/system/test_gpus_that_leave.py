@@ -10,7 +10,7 @@ import pytest
 
 from claim_box import made, thole
 from fake_nvidia import Driver
-from run_tools import BUILD, THOLE, eventually
+from run_tools import THOLE, eventually
 from test_turn_of_others import MACHINES, becomes, box_of, changed, comes, hold, waits  # noqa: F401 (box_of: a fixture)
 
 # A GPU that leaves the driver's list gives its number to the next one.
@@ -148,10 +148,8 @@ NOTES = '[ -e end ] || { echo "$CUDA_VISIBLE_DEVICES $(ls changed 2> /dev/null)"
 @pytest.fixture
 def driver(tmp_path):
     driver = Driver(tmp_path, 4)
-    library = tmp_path / "libnvidia-ml.so.1"     # with its configuration beside it: lanes inherit no variable for it
-    shutil.copy(BUILD / "fake/full/libnvidia-ml.so.1", library)
-    del driver.environment["THOLE_FAKE_NVML"]
-    driver.environment |= {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none", "THOLE_NVML": str(library)}
+    driver.with_library_of_its_own(tmp_path)
+    driver.environment |= {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
     return driver
 
 

@@ -4,13 +4,12 @@ The tasks play the CUDA program: they write into the fake driver's configuration
 """
 import datetime
 import json
-import shutil
 import sys
 
 import pytest
 
 import queue_inside
-from fake_nvidia import BUILD, Driver
+from fake_nvidia import Driver
 from queue_tools import Queue
 from run_tools import eventually
 
@@ -23,12 +22,11 @@ class Machine(Queue):
     def __init__(self, folder, gpus):
         super().__init__(folder)
         self.driver = Driver(folder, gpus)
-        library = folder / "libnvidia-ml.so.1"           # with its configuration beside it: lanes inherit no variable for it
-        shutil.copy(BUILD / "fake/full/libnvidia-ml.so.1", library)
-        del self.env["THOLE_MACHINE"], self.driver.environment["THOLE_FAKE_NVML"]
+        self.driver.with_library_of_its_own(folder)
+        del self.env["THOLE_MACHINE"]
         self.env.update({name: value for name, value in self.driver.environment.items()
                          if name.startswith("THOLE_")},
-                        THOLE_NVML=str(library), THOLE_BIND="none", CONF=str(self.driver.conf))
+                        THOLE_BIND="none", CONF=str(self.driver.conf))
         self.configure = self.driver.configure
 
     def ends(self, job):

@@ -5,8 +5,6 @@
 //
 // What could be met when it was asked ends nobody's wait later: a GPU that is sick or has left the driver's list may come back.
 // Others pass meanwhile. Until then it is meant by its lasting name, and what a mask hid at first stays hidden.
-//
-// A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
 #include "app/claim/acquire.hpp"
 
 #include <algorithm>
@@ -20,6 +18,7 @@
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
+#include "app/claim/wish.hpp"
 #include "base/printable_lines.hpp"
 #include "base/random.hpp"
 #include "base/refusal.hpp"
@@ -36,24 +35,8 @@ constexpr Millis teardown_bound{2'000};   // for a previous owner's process to l
 constexpr Millis longest_doubt{3'000};    // for use that was only just seen to end, before others are passed for it
 constexpr Millis settling{200};           // news of a wait that are over by then are not told
 constexpr Millis standing_still{500};     // between looks at a stopped one we wait for: its going on is no event to us
-constexpr Millis first_pause{100}, longest_pause{10'000};  // between looks at a driver that is late
 constexpr Millis a_moment_ago{500}, long_ago{5'000};      // a look that will do to decide; ... to go on waiting
 constexpr Millis for_it_to_come_back{1'000};
-
-// What has to be known of the GPUs to decide about this request.
-port::Question question_for(const model::Request& request) {
-  const bool by_load = request.beside != model::Beside::none || request.pick == model::Pick::load;
-  return {by_load ? port::Purpose::show : port::Purpose::claim, {}};
-}
-
-// True when one of the descriptors is readable or hung up within the time.
-bool any_ready(const std::vector<int>& fds, Millis wait) {
-  const SteadyTime begin{};
-  const auto ready = wait_for(fds, begin + wait, begin);
-  return ready && std::ranges::find(*ready, true) != ready->end();
-}
-
-[[noreturn]] void interrupted() { throw Error(ErrorCode::interrupted, "the wait was interrupted"); }
 
 // Waits until one of the strangers ends or the bound passes; the caller's cancel ends it by Error.
 void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& cancel, Millis bound) {
@@ -61,59 +44,7 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
   std::vector<int> fds = cancel;
   for (pid_t pid : strangers)
     if (Fd end = open_pidfd(pid)) { fds.push_back(end.get()); ends.push_back(std::move(end)); }
-  if (any_ready(fds, bound) && !cancel.empty() && any_ready(cancel, Millis{0})) interrupted();
-}
-
-// Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
-plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
-                               const OuterClaim* within, std::optional<SteadyTime> deadline,
-                               const std::optional<Allotment>& allotted = {}) {
-  const bool may_wait = options.awaits_driver && request.wait != Seconds{0};
-  bool said = false;
-  for (Millis pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
-    plan::Selection selection = select(site, request, within, allotted);
-    const std::string late = may_wait ? late_ones(site, request, selection) : "";
-    const SteadyTime now = site.clock.steady();
-    if (late.empty() || (deadline && now >= *deadline)) return selection;
-    if (!std::exchange(said, true) && options.caution)
-      options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", late));
-    if (deadline) pause = std::min(pause, std::chrono::ceil<Millis>(*deadline - now));
-    if (any_ready(options.cancel, pause)) interrupted();
-    site.observer.look(site.patience, question_for(request));
-  }
-}
-
-// Whether who could have it before waits for it again.
-bool may_come_back(const Error& error) {
-  return error.code() == ErrorCode::usage || error.code() == ErrorCode::unavailable;
-}
-
-// What the first look has made of a request.
-struct Wish {
-  model::Request request, lasting;       // as it was asked; the same at every look
-  std::vector<std::size_t> eligible;
-  std::optional<Error> lack;             // why it cannot be met now, though it could be once
-  std::optional<Allotment> allotted;
-  std::optional<SteadyTime> deadline;
-};
-
-Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within) {
-  Wish wish{asked, asked, {}, {}, options.allotted, {}};
-  if (asked.wait) wish.deadline = site.clock.steady() + *asked.wait;
-  if (!wish.allotted) wish.allotted = allotted(site, within);
-  if (options.had) wish.request = of_those_there(asked, site);
-  try {
-    plan::Selection selection = select_in_time(site, wish.request, options, within, wish.deadline, wish.allotted);
-    wish.lasting.gpus = wish.request.gpus = selection.count;   // a partitioned GPU named as a whole counts as all its instances
-    wish.eligible = eligible_units(site, wish.request, std::move(selection));
-  } catch (const Error& error) {
-    if (!options.had || options.had->empty() || !may_come_back(error)) throw;
-    wish.lack = error;
-  }
-  for (model::Request* request : {&wish.request, &wish.lasting})
-    if (!options.enforced) request->time.reset();   // a length that nobody enforces passes nobody: it could break a promise
-  wish.lasting = by_lasting_names(std::move(wish.lasting), site);
-  return wish;
+  if (any_ready(fds, bound) && !cancel.empty() && any_ready(cancel, Millis{0})) wait_interrupted();
 }
 
 // One acquisition from a given store: the loop of step, check and sleep.
@@ -332,7 +263,7 @@ class Acquisition {
   }
 
   void rest(Millis pause) {
-    if (any_ready(options_.cancel, pause)) interrupted();
+    if (any_ready(options_.cancel, pause)) wait_interrupted();
   }
 
   void look_unless_since(Millis ago) {
@@ -353,7 +284,7 @@ class Acquisition {
     switch (place_->sleep(also, until)) {
       case port::Wake::deadline: return Woken::by_deadline;
       case port::Wake::other_fd:
-        if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) interrupted();
+        if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) wait_interrupted();
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:

@@ -10,38 +10,42 @@ namespace thole::app {
 
 namespace {
 
-constexpr Millis least_pause{1'000};
 constexpr int most_of_the_time = 40;               // the time of a look is to that between two
 
-// By its label, or by its key where it has none any more.
 [[noreturn]] void trouble(const std::string& gpu, const std::string& what) {
-  const bool says_so = gpu.starts_with("GPU-") || gpu.starts_with("MIG-");
-  throw DriverTrouble(Error(ErrorCode::unavailable, what).about(says_so ? gpu : "GPU " + gpu).hint("thole doctor"));
+  throw DriverTrouble(Error(ErrorCode::unavailable, what).about("GPU " + gpu).hint("thole doctor"));
+}
+
+std::vector<std::size_t> chosen_now(const Observer& observer, const Acquired& acquired) {
+  std::vector<std::string> keys;
+  for (const std::size_t unit : acquired.chosen) keys.push_back(acquired.units[unit].key);
+  return units_now(observer, keys);
 }
 
 // One that cannot be used would fail whatever begins on it.
 void check_health(const Observer& observer, const Acquired& acquired, const model::Request& request) {
-  const std::vector<model::Unit>& units = observer.units();
-  for (const std::size_t unit : acquired.chosen) {
-    const auto now = model::index_of(acquired.units[unit].key, units);
-    if (!now) continue;
-    const auto ill = plan::illness(units[*now].gpu_of(observer.snapshot().machine), request);
-    if (ill && ill->standing == plan::Standing::sick) trouble(units[*now].label, ill->why);
+  for (const std::size_t unit : chosen_now(observer, acquired)) {
+    const auto ill = plan::illness(observer.units()[unit].gpu_of(observer.snapshot().machine), request);
+    if (ill && ill->standing == plan::Standing::sick) trouble(observer.units()[unit].label, ill->why);
   }
 }
 
 }  // namespace
 
+std::vector<std::size_t> units_now(const Observer& observer, const std::vector<std::string>& keys) {
+  std::vector<std::size_t> units;
+  for (const std::string& key : keys) {
+    const auto unit = model::index_of(key, observer.units());
+    const auto& gpus = observer.snapshot().machine.gpus;
+    const bool is_gpu = std::ranges::any_of(gpus, [&](const model::Gpu& gpu) { return gpu.key() == key; });
+    if (!unit) trouble(key, is_gpu ? "it has been partitioned since it was claimed" : "the driver no longer lists it");
+    units.push_back(*unit);
+  }
+  return units;
+}
+
 plan::Variables variables(const Observer& observer, const Acquired& acquired, const model::Request& request, plan::Ids ids) {
   const model::Snapshot& snapshot = observer.snapshot();
-  const std::vector<model::Unit>& units = observer.units();          // a look since may have numbered them anew
-  std::vector<std::size_t> chosen;
-  for (const std::size_t unit : acquired.chosen) {
-    const std::string& key = acquired.units[unit].key;
-    const auto now = model::index_of(key, units);
-    if (!now) trouble(key, "the driver no longer lists it");
-    chosen.push_back(*now);
-  }
   // Indices are certain when every GPU of the machine answered and none is partitioned: the driver then numbers what we number.
   const auto& gpus = snapshot.machine.gpus;
   const bool certain = std::all_of(gpus.begin(), gpus.end(), [](const model::Gpu& gpu) {
@@ -52,14 +56,12 @@ plan::Variables variables(const Observer& observer, const Acquired& acquired, co
     told.memory_mib = request.share ? std::min(request.memory_mib.value_or(0), *acquired.share_mib) : *acquired.share_mib;
     told.share = true;
   }
-  return plan::environment(chosen, units, snapshot, told, ids, certain, acquired.claim.id());
+  return plan::environment(chosen_now(observer, acquired), observer.units(), snapshot, told, ids, certain, acquired.claim.id());
 }
 
 std::optional<plan::Variables> lasting_variables(const Observer& observer, const Acquired& acquired,
                                                  const model::Request& request) {
-  std::vector<std::size_t> units;                // a look since may have numbered them anew
-  for (const std::size_t unit : acquired.chosen)
-    if (const auto now = model::index_of(acquired.units[unit].key, observer.units())) units.push_back(*now);
+  const std::vector<std::size_t> units = chosen_now(observer, acquired);
   if (!plan::have_lasting_names(units, observer.units(), observer.snapshot().machine)) return std::nullopt;
   return variables(observer, acquired, request, plan::Ids::uuid);
 }

@@ -6,9 +6,11 @@
 // has; where there are none, nothing begins.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/observer.hpp"
@@ -16,6 +18,10 @@
 #include "plan/environment/environment.hpp"
 
 namespace thole::app {
+
+// The units of these keys as they are numbered now, by what the observer has seen last. Throws DriverTrouble where that does
+// not list one of them.
+std::vector<std::size_t> units_now(const Observer& observer, const std::vector<std::string>& keys);
 
 // The variables for a job with this claim, by what the observer has seen last. Throws DriverTrouble where that does not list a
 // GPU of it.
@@ -42,13 +48,15 @@ class ListNow {
   const Observer* seen() const;                    // then; null when it could not be seen
 
  private:
+  static constexpr Millis least_pause{1'000};
+
   const Site& site_;
   unsigned looks_ = 0;
   bool failed_ = false;
   std::unique_ptr<Observer> seen_;
   std::string numbering_;                          // before that look
   SteadyTime looked_{};
-  Millis pause_{1'000};
+  Millis pause_ = least_pause;
 };
 
 class ClaimVariables {

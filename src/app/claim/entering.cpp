@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "app/claim/selection.hpp"
-#include "base/refusal.hpp"
 #include "base/text.hpp"
 #include "plan/place/place.hpp"
 
@@ -28,23 +27,6 @@ std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t
   std::vector<std::string> keys;
   for (std::size_t unit : units) keys.push_back(site.observer.units()[unit].key);
   return keys;
-}
-
-std::vector<std::size_t> units_of_claim(const Site& site, const std::vector<std::string>& keys) {
-  std::vector<std::size_t> units;
-  for (const std::string& key : keys) {
-    const auto unit = model::index_of(key, site.observer.units());
-    const bool is_gpu = std::ranges::any_of(site.observer.snapshot().machine.gpus,
-                                            [&](const model::Gpu& gpu) { return gpu.key() == key; });
-    if (!unit)
-      throw DriverTrouble(Error(ErrorCode::unavailable, is_gpu ? "it has been partitioned since it was claimed"
-                                                               : "the driver no longer lists it")
-                              .about("GPU " + key)
-                              .hint("thole doctor"));
-    units.push_back(*unit);
-  }
-  std::ranges::sort(units);
-  return units;
 }
 
 port::Entry entry_for(const model::Request& request, const AcquireOptions& options, std::vector<std::string> keys) {

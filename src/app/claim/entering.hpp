@@ -18,9 +18,6 @@ Acquired reuse(const Site& site, const OuterClaim& outer, std::vector<std::size_
 
 std::vector<std::string> keys_of(const Site& site, const std::vector<std::size_t>& units);
 
-// The units of a claim, in machine order. Throws DriverTrouble where the driver does not list one of them.
-std::vector<std::size_t> units_of_claim(const Site& site, const std::vector<std::string>& keys);
-
 port::Entry entry_for(const model::Request& request, const AcquireOptions& options, std::vector<std::string> keys);
 
 // Puts them as the program is to number them: as the request says, else as the claim around it does, else in machine order.

@@ -5,7 +5,6 @@
 #include "app/claim/claim_variables.hpp"
 #include "app/claim/command_life.hpp"
 #include "app/claim/door.hpp"
-#include "app/claim/entering.hpp"
 #include "app/claim/holding.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
@@ -76,7 +75,7 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   try {
     part = acquire(site, wanted.request, options);
   } catch (const NeverPossible&) {
-    if (wanted.request.gpus <= around->keys.size()) units_of_claim(site, around->keys);   // one that is away is to blame
+    if (wanted.request.gpus <= around->keys.size()) (void)units_now(site.observer, around->keys);   // is one away?
     throw;
   }
   const bool is_part = !part.claim.is_all_of_another() && wanted.request.gpus > 0;
@@ -101,7 +100,8 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   if (const std::size_t slash = kept.id.rfind('/'); slash != std::string::npos)
     enter_around(ports.site, kept.id.substr(0, slash), joined, caution);
   joined.units = ports.site.observer.units();
-  joined.chosen = units_of_claim(ports.site, kept.keys);
+  joined.chosen = units_now(ports.site.observer, kept.keys);
+  std::ranges::sort(joined.chosen);
   joined.explain = fmt::format("inside claim {}", kept.id);
   return joined;
 }

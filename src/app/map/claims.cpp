@@ -5,9 +5,7 @@
 
 #include "app/claim/selection.hpp"
 #include "base/error.hpp"
-#include "base/printable_lines.hpp"
 #include "base/refusal.hpp"
-#include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
 

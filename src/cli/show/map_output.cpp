@@ -61,9 +61,13 @@ void MapOutput::write(int fd, std::string_view bytes) {
 
 bool MapOutput::is_held_up() {
   outlet_.taken();
+  must_be_writable();
+  return outlet_.is_behind();
+}
+
+void MapOutput::must_be_writable() {
   output_must_be_writable();
   if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
-  return outlet_.is_behind();
 }
 
 void MapOutput::output_must_be_writable() {
@@ -72,8 +76,7 @@ void MapOutput::output_must_be_writable() {
 
 std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {
   const std::optional<int> number = drain(outcome.interrupted.has_value());
-  output_must_be_writable();
-  if (log_) log_->must_be_writable(outlet_.failed(log_->fd()));
+  must_be_writable();
   return outcome.interrupted ? outcome.interrupted : number;
 }
 

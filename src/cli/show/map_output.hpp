@@ -51,6 +51,7 @@ class MapOutput {
   void show_json(const app::MapTask& task, const app::MapEnd& end);
   void write(int fd, std::string_view bytes);
   bool is_held_up();
+  void must_be_writable();                       // the log, too
   void output_must_be_writable();
   std::optional<int> drain(bool interrupted);
   [[noreturn]] void cannot_write(int why);

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -34,26 +33,10 @@ constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless 
 constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 constexpr Millis between_looks{50}, after_orphans{5};   // at the children, while tasks run
 
-std::vector<std::string> describe(const std::vector<ProcessStat>& processes) {
-  std::vector<std::string> words;
-  for (const ProcessStat& process : processes) words.push_back(describe_process(process));
-  return words;
-}
-
 std::size_t most_unheard() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 16;
   return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, 4, 1024));
-}
-
-// With its group; one that has left that for another (setpgid) is to hear it, too.
-void signal_command(pid_t command, int number) {
-  ::kill(-command, number);
-  if (::getpgid(command) != command) ::kill(command, number);
-}
-
-bool is_same(const ProcessStat& one, const ProcessStat& other) {
-  return one.pid == other.pid && one.start_ticks == other.start_ticks;
 }
 
 Fd descriptor_for(const sigset_t& set) {
@@ -180,61 +163,6 @@ void EpollPool::listen_for_end(Bay& bay, std::size_t number) {
     bay.end.reset();
     throw Error(error.code(), error.full());
   }
-}
-
-void EpollPool::signal(std::size_t bay, model::Signal signal) {
-  const pid_t command = bays_[bay]->pid;
-  if (command <= 0) return;
-  Bay& its = *bays_[bay];
-  its.beside = all_of(its);                      // before: who ends leaves his children to us
-  std::erase_if(its.beside, [command](const ProcessStat& one) { return one.pid == command || one.group == command; });
-  signal_command(command, static_cast<int>(signal));
-  signal_all(its.beside, static_cast<int>(signal));
-  if (signal == model::Signal::kill || signal == model::Signal::stop) return;
-  signal_command(command, SIGCONT);              // a stopped one must run to hear it
-}
-
-// The command, its group, who was beside it before, and what is below any of these: as of the last wait.
-std::vector<ProcessStat> EpollPool::all_of(const Bay& bay) {
-  if (!picture_) picture_ = our_descendants();
-  std::vector<ProcessStat> all;
-  std::set<pid_t> its{bay.pid};
-  for (const ProcessStat& process : *picture_) { // parents come before children
-    const bool is_beside = std::ranges::any_of(bay.beside, [&](const ProcessStat& one) { return is_same(one, process); });
-    if (!is_beside && process.pid != bay.pid && process.group != bay.pid && !its.contains(process.parent)) continue;
-    its.insert(process.pid);
-    all.push_back(process);
-  }
-  return all;
-}
-
-std::vector<std::string> EpollPool::group(std::size_t bay) {
-  picture_.reset();
-  return describe(all_of(*bays_[bay]));
-}
-
-std::vector<std::string> EpollPool::out_of_reach() {
-  std::vector<ProcessStat> others = members();
-  for (const auto& bay : bays_)
-    if (bay) others.insert(others.end(), bay->beside.begin(), bay->beside.end());
-  std::erase_if(others, [](const ProcessStat& process) { return signal_process(process, 0); });
-  return out_of_reach_.new_ones(others);
-}
-
-// A member that has another parent than us is below one of these, or below what has left the group.
-void EpollPool::give_up(std::size_t number) {
-  Bay& bay = *bays_[number];
-  for (const ProcessStat& process : our_descendants({{bay.pid}})) {
-    const bool is_beside = std::ranges::any_of(bay.beside, [&](const ProcessStat& one) { return is_same(one, process); });
-    if (process.parent == ::getpid() && (is_beside || process.group == bay.pid)) strangers_.push_back(process.pid);
-  }
-  if (to_ == port::OutputTo::pipes)
-    for (Stream* stream : {&bay.output, &bay.errors})
-      if (stream->file) let_go(*stream);
-  if (bay.end) forget(bay.end);
-  if (std::exchange(bay.left_group, false)) --groups_left_;
-  bay.given_up = true;
-  let_go_of_group(bay);
 }
 
 port::Written EpollPool::take(Stream& stream, bool used_again) const {
@@ -416,40 +344,6 @@ void EpollPool::read_signals() {
     event.number = static_cast<int>(got.ssi_signo);
     events_.push_back(std::move(event));
   }
-}
-
-void EpollPool::look_at_groups() {
-  for (std::size_t number = 0; number < bays_.size(); ++number) {
-    Bay* bay = bays_[number].get();
-    if (!bay || !bay->left_group || group_lives(*bay)) continue;
-    bay->left_group = false;
-    if (to_ == port::OutputTo::pipes) end_streams(number);
-    let_go_of_group(*bay);
-    --groups_left_;
-    port::PoolEvent event;
-    event.kind = Kind::alone;
-    event.bay = number;
-    events_.push_back(std::move(event));
-  }
-}
-
-// What has outlived its parent is our child now. WSTOPPED alone does not see who has ended: ECHILD, and nobody lives of it. A
-// member that still has another parent is below a process that has left the group: it is left behind with that one.
-// Who was asked to end with it is waited for, too.
-bool EpollPool::group_lives(Bay& bay) const {
-  std::erase_if(bay.beside, [](const ProcessStat& one) {
-    const auto process = read_process(one.pid);
-    return !process || !is_same(one, *process) || is_ended_state(process->state);
-  });
-  siginfo_t any{};
-  return !bay.beside.empty() || ::waitid(P_PGID, static_cast<id_t>(bay.pid), &any, WSTOPPED | WNOHANG | WNOWAIT) == 0;
-}
-
-// Only now the kernel may give its number to strangers: nothing is signalled by it any more.
-void EpollPool::let_go_of_group(Bay& bay) {
-  while (reap(P_PGID, bay.pid) == Reaped::ended) {}
-  bay.pid = 0;
-  bay.beside.clear();
 }
 
 bool EpollPool::is_command(pid_t child) const {

@@ -94,6 +94,7 @@ class EpollPool : public port::TaskPool {
   void drop_unheard(int fd);
   void read_signals();
   void look_at_groups();
+  static void signal_command(pid_t command, int number);
   bool group_lives(Bay& bay) const;
   void let_go_of_group(Bay& bay);
   std::vector<ProcessStat> all_of(const Bay& bay);

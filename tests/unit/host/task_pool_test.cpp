@@ -110,44 +110,49 @@ TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+// A task that runs, and whose output is heard.
+struct OneTask {
+  explicit OneTask(const char* script) : pool(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp"), events(pool) {
+    port::ProcessSpec spec;
+    spec.argv = {"sh", "-c", script};
+    bay = pool.open(spec);
+    pool.start(bay);
+  }
+  ~OneTask() {
+    pool.close(bay);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  pid_t told_number() { return std::stoi(std::string(events.until(port::PoolEvent::Kind::text).bytes)); }
+
+  EpollPool pool;
+  Events events;
+  std::size_t bay = 0;
+};
+
 TEST(TaskPool, WhatIsBelowACommandIsAskedToEndWithItInWhicheverGroup) {
-  EpollPool pool(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp");
-  Events events(pool);
-  port::ProcessSpec spec;
-  spec.argv = {"sh", "-c", "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.02; done' & wait"};
-  const std::size_t bay = pool.open(spec);
-  pool.start(bay);
-  const auto below = static_cast<pid_t>(std::stoi(std::string(events.until(port::PoolEvent::Kind::text).bytes)));
-  pool.signal(bay, model::Signal::terminate);
-  const port::PoolEvent end = events.until(port::PoolEvent::Kind::ended);
+  OneTask task("setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.02; done' & wait");
+  const pid_t below = task.told_number();
+  task.pool.signal(task.bay, model::Signal::terminate);
+  const port::PoolEvent end = task.events.until(port::PoolEvent::Kind::ended);
   EXPECT_EQ(end.how.signal, SIGTERM);
   ASSERT_TRUE(end.left_group) << "it has not heeded TERM, and the task is not over";
-  EXPECT_FALSE(pool.group(bay).empty());
-  pool.signal(bay, model::Signal::kill);
-  events.until(port::PoolEvent::Kind::alone);
+  EXPECT_FALSE(task.pool.group(task.bay).empty());
+  task.pool.signal(task.bay, model::Signal::kill);
+  task.events.until(port::PoolEvent::Kind::alone);
   const auto process = read_process(below);
   EXPECT_TRUE(!process || is_ended_state(process->state));
-  pool.close(bay);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST(TaskPool, WhoHasLeftTheTreeBeforeIsAskedNothing) {
-  EpollPool pool(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp");
-  Events events(pool);
-  port::ProcessSpec spec;
-  spec.argv = {"sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000"};
-  const std::size_t bay = pool.open(spec);
-  pool.start(bay);
-  const auto daemon = static_cast<pid_t>(std::stoi(std::string(events.until(port::PoolEvent::Kind::text).bytes)));
+  OneTask task("(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000");
+  const pid_t daemon = task.told_number();
   const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (read_process(daemon).value().parent != ::getpid()) ASSERT_LT(std::chrono::steady_clock::now(), late);
-  pool.signal(bay, model::Signal::terminate);
-  EXPECT_FALSE(events.until(port::PoolEvent::Kind::ended).left_group);
+  task.pool.signal(task.bay, model::Signal::terminate);
+  EXPECT_FALSE(task.events.until(port::PoolEvent::Kind::ended).left_group);
   EXPECT_FALSE(is_ended_state(read_process(daemon).value().state));
   ::kill(daemon, SIGKILL);
   ::waitpid(daemon, nullptr, 0);
-  pool.close(bay);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // Children of this process that have ended and have not been waited for.
