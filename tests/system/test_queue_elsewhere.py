@@ -223,8 +223,9 @@ def test_a_runner_stays_where_what_it_is_to_start_would_find_other_files_here(qu
     else:
         script = f"echo > {queue.folder}/theirs; cat {queue.folder}/gate; test -e again || {{ : > again; exit 3; }}; ./tool"
         work = f"{make}; cd {own}; {THOLE} submit -q -g 0 --retry 1 --retry-pause 1s -- sh -c '{script}'"
-    with there(queue, f"{work}; read line"):
+    with there(queue, f"{work}; echo > {queue.folder}/all; read line"):
         eventually((queue.folder / "theirs").exists, "it has work of its own")
+        eventually((queue.folder / "all").exists, "all of it: what is submitted once it has left begins here")
         eventually((queue.directory / "unseen").exists, "and does not see ours")
         (queue.folder / "theirs").unlink()
         queue.call("cancel", job)
