@@ -184,6 +184,8 @@ void FifoPlace::look_at_queue(Pass& pass) {
   pass.who.read();
   const bool by_clock = last_wake_ == port::Wake::again;
   pass.view.by_clock = by_clock;
+  // What came since the clock ran out; once I have opened a node myself, its last owner's end is no longer seen.
+  if (by_clock && !excused_) excused_ = watches_.any_event(Millis(0)) || (turn_ && is_readable(turn_->fd.get()));
   // Beside whom a sharer sits is never left to a mark that anybody can wipe; nor is whether those before me could start.
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
   pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, wants_.eligible));
