@@ -95,6 +95,7 @@ class TaskGroups {
   // that counts as of the group.
   virtual void signal(std::size_t bay, model::Signal signal) = 0;
   virtual std::vector<std::string> group(std::size_t bay) = 0;     // what lives of it: "pid command", not yet printable
+  virtual bool has_ended(std::size_t bay) = 0;   // the command, at this moment; its event may be still to come
 
   // Of the groups of all bays, who the kernel does not let us end: each once.
   virtual std::vector<std::string> out_of_reach() = 0;

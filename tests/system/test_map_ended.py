@@ -1,4 +1,5 @@
 """Tasks of `map` that are ended, or leave something: what their status is, and whose output is whose."""
+import contextlib
 import json
 import os
 import signal
@@ -133,3 +134,59 @@ def test_a_task_that_has_ended_in_its_time_is_not_told_that_this_is_over(box, wo
         assert started.wait() == (0 if status == 0 else 2)
     assert [line[6:8] for line in log_of(box)] == [[str(status), "0"]] * 2
     assert len(begun.read_text().split()) == 2
+
+
+@contextlib.contextmanager
+def all_end_while_it_stands(box, words, task, signals=(), items="1234"):
+    """`task` has ended with every item, and map, which stands still, has not heard of it; `signals` were sent before."""
+    os.mkfifo(box.folder / "gate")
+    begun = box.folder / "begun"
+    with box.start("-j", len(items), *words, "--joblog", "log", "sh", "-c", f"echo {{}} >> begun; cat gate; {task}", ":::",
+                   *items) as started:
+        eventually(lambda: begun.exists() and len(begun.read_text().split()) == len(items), "all run")
+        os.kill(started.pid, signal.SIGSTOP)
+        eventually(lambda: state_of(started.pid) == "T", "it stands still")
+        commands = children(started.pid)
+        for number in signals:
+            os.kill(started.pid, number)
+        open_gate(box.folder / "gate")
+        eventually(lambda: all(state_of(pid) == "Z" for pid in commands), "its tasks have ended")
+        yield started
+        os.kill(started.pid, signal.SIGCONT)
+        out, err = started.process.communicate(timeout=60)
+    assert sorted(out.decode().split()) == ["out" + item for item in items]
+    assert "cut short" not in err.decode()
+    assert sorted(line[0] for line in log_of(box)) == [*items]
+    begun.unlink()
+    box.out("-q", "--resume", "--joblog", "log", "sh", "-c", "echo {} >> begun", ":::", *items)
+    assert not begun.exists(), "nothing runs a second time"
+
+
+@pytest.mark.parametrize("halt", ["now,fail=1", "now,success=1", "now,done=1"])
+@pytest.mark.parametrize("words", [[], ["-k"], ["--line-buffer"], ["--retries", "2"]], ids=" ".join)
+def test_who_had_ended_before_all_were_to_end_was_not_cut_short(box, halt, words):
+    task = f"echo out{{}}; exit $(({{}} {'==' if 'fail' in halt else '>'} 4))"
+    with all_end_while_it_stands(box, ["-g", "0", *words, "--halt", halt], task) as started:
+        pass
+    assert started.process.returncode == (1 if "fail" in halt else 0)
+
+
+@pytest.mark.parametrize("left", ["", "sleep 600 & "], ids=["", "but for what it left"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_who_had_ended_before_it_was_asked_was_not_interrupted(box, left, when):
+    """Also where the signal came first: it has not reached the task."""
+    signals = [signal.SIGINT] if when == "before" else []
+    with all_end_while_it_stands(box, ["-g", "0"], f"{left}echo out{{}}", signals) as started:
+        if when == "after":
+            os.kill(started.pid, signal.SIGINT)
+    assert started.process.returncode == -signal.SIGINT
+
+
+def test_who_had_ended_before_its_lane_was_released_was_not_released(box):
+    with all_end_while_it_stands(box, [], "echo out{}", items="12") as started:
+        releases = [box.start(str(gpu), verb="release") for gpu in range(2)]
+        eventually(lambda: all(state_of(release.pid) == "S" for release in releases), "they wait for an answer")
+    assert started.process.returncode == 0
+    assert [line[6:8] for line in log_of(box)] == [["0", "0"]] * 2
+    for release in releases:
+        release.wait()

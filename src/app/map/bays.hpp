@@ -45,6 +45,7 @@ struct MapBay {
   std::chrono::nanoseconds took{};
   port::Ended how;
   bool cut_short = false;                // it was ended with all others
+  std::optional<plan::Event> owed;       // came after the end of its command, of which we are still to hear
 };
 
 // Whether nothing of a lane can be given a later end any more.

@@ -79,6 +79,7 @@ class Map {
   void deadlines_passed(SteadyTime time);
   void run_all();
   void end_everything();                 // after a failure of ours
+  bool is_too_late(std::size_t number, const plan::Event& event);
   void tell(std::size_t number, const plan::Event& event);
   void name(std::size_t number) const;
   void tell_left_behind(const std::vector<std::string>& left) const;
@@ -281,6 +282,7 @@ void Map::start(std::size_t number) {
   bay.started = now();
   bay.took = {};
   bay.cut_short = false;
+  bay.owed.reset();
   try {
     begin(bay, number);
   } catch (const Error& error) {
@@ -345,6 +347,7 @@ void Map::command_ended(std::size_t number, const port::PoolEvent& event) {
   note_why(bay);
   if (!event.left_group) return finish(number);
   tell(number, plan::Ended{});
+  if (const auto owed = std::exchange(bay.owed, std::nullopt)) tell(number, *owed);
 }
 
 void Map::finish(std::size_t number, std::string problem) {
@@ -353,9 +356,10 @@ void Map::finish(std::size_t number, std::string problem) {
   const bool succeeded = end.succeeded();
   vacate(bay, number);                   // first: what is told may fail
   if (events_.text_ends) events_.text_ends(bay.task);
-  if (stop_ == Stop::now && bay.cut_short) {
+  const bool goes_again = !succeeded && bay.task.tries < wanted_.tries;
+  if (stop_ == Stop::now && (bay.cut_short || goes_again)) {
     ++outcome_.cut_short;
-  } else if (!succeeded && bay.task.tries < wanted_.tries) {
+  } else if (goes_again) {
     tasks_.again(std::move(bay.task));
   } else {
     const int status = end.status();
@@ -462,10 +466,20 @@ void Map::deadlines_passed(SteadyTime time) {
   }
 }
 
+// However late we hear of it: who has ended by itself before it could be asked to was not cut short, and not released.
+bool Map::is_too_late(std::size_t number, const plan::Event& event) {
+  const bool asks = std::holds_alternative<plan::Asked>(event) || std::holds_alternative<plan::Hurried>(event);
+  return asks && bays_[number].life->phase == plan::Phase::running && pool_.has_ended(number);
+}
+
 // The group and what is below it: what has left both is the lane's rest. The pool says when nothing of it is left.
 void Map::tell(std::size_t number, const plan::Event& event) {
   MapBay& bay = bays_[number];
   if (!bay.life) return;
+  if (is_too_late(number, event)) {
+    bay.owed = event;
+    return;
+  }
   timed_ = true;
   const plan::Rung before = bay.life->rung;
   plan::Do act = plan::after(*bay.life, manner_, event, now());

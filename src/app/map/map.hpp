@@ -79,7 +79,7 @@ struct MapOutcome {
   std::uint64_t cut_short = 0;           // ended by --halt now, or with us
   std::optional<int> halted_by;          // the status of the task that halted it all
   std::optional<int> interrupted;        // the signal that did
-  std::exception_ptr failure;            // what we could not do, and so ended; what had ended by then has been told
+  std::exception_ptr failure;            // what we could not do, and so ended; what we had heard of by then has been told
 };
 
 // `failure` is what acquire throws where there is nothing to run on, and Error(usage) after a bad item. Nothing runs any more.

@@ -234,8 +234,9 @@ void MapOutput::say_end(const app::MapOutcome& outcome, int status) {
     return;
   }
   if (counts.failed == 0 && outcome.cut_short == 0) return;
-  std::string text = fmt::format("{} of {} tasks failed", counts.failed, counts.failed + counts.succeeded);
-  if (counts.failed > 0) text += ", the first was " + first_failed_;
+  const std::uint64_t ended = counts.failed + counts.succeeded;
+  std::string text = counts.failed > 0 ? fmt::format("{} of {} tasks failed, the first was {}", counts.failed, ended, first_failed_)
+                                       : fmt::format("{} succeeded", plural(ended, "task"));
   if (outcome.cut_short > 0) text += fmt::format("; {} cut short", outcome.cut_short);
   context_.note(text);
 }

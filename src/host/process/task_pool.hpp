@@ -50,6 +50,7 @@ class EpollPool : public port::TaskPool {
   void start(std::size_t bay) override;
   void signal(std::size_t bay, model::Signal signal) override;
   std::vector<std::string> group(std::size_t bay) override;
+  bool has_ended(std::size_t bay) override;
   std::vector<std::string> out_of_reach() override;
   void give_up(std::size_t bay) override;
   port::TaskOutput take_output(std::size_t bay) override;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/stream.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
@@ -67,6 +68,11 @@ std::vector<ProcessStat> EpollPool::all_of(const Bay& bay) {
 std::vector<std::string> EpollPool::group(std::size_t bay) {
   picture_.reset();
   return describe(all_of(*bays_[bay]));
+}
+
+bool EpollPool::has_ended(std::size_t number) {
+  const Bay& bay = *bays_[number];
+  return !bay.end || is_readable(bay.end.get());   // without it: its event has been made
 }
 
 std::vector<std::string> EpollPool::out_of_reach() {
