@@ -1,4 +1,4 @@
-#include "app/map/map.hpp"
+#include "app/map/loop.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -6,10 +6,6 @@
 #include "app/claim/command_life.hpp"
 #include "app/claim/door.hpp"
 #include "app/claim/new_end.hpp"
-#include "app/map/bays.hpp"
-#include "app/map/claims.hpp"
-#include "app/map/tasks.hpp"
-#include "app/queue/task_text.hpp"
 #include "base/error.hpp"
 #include "base/ours.hpp"
 #include "base/printable_lines.hpp"
@@ -21,115 +17,9 @@ namespace thole::app {
 
 namespace {
 
-using Kind = port::PoolEvent::Kind;
-
-void note_why(MapBay& bay) {
-  const plan::Why why = bay.life->why;
-  put_why(bay.how, why);
-  bay.cut_short = why == plan::Why::interrupted || why == plan::Why::halted;
-}
-
 constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when there is no room for more
 
-class Map {
- public:
-  Map(MapPorts& ports, const MapRequest& wanted, const MapEvents& events)
-      : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
-        claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims),
-        tasks_(ports.items, wanted.done, ports.pool, [this](const Error& why) {
-          if (busy() > 0) caution("no further items are taken: " + in_one_line(why.without_hint()));
-        }) {
-    pool_.watch(claims_.fd());
-    if (events_.goes_on >= 0) pool_.watch(events_.goes_on);
-  }
-
-  MapOutcome run();
-
- private:
-  enum class Stop { no, soon, now };
-
-  bool over() const { return lanes_.empty() && !claims_.asked() && (stop_ != Stop::no || !tasks_.may_come()); }
-  void fill();
-  void claim_or_give_back();
-  void hear_reader();
-  void open_lane(LaneGain gain);
-  bool is_left(MapLane& lane, std::optional<RestLook>& look);
-  void close_lane(MapLane& lane);
-  void lane_won();
-  void start(std::size_t number);
-  void begin(MapBay& bay, std::size_t number);
-  port::ProcessSpec spec_for(MapLane& lane, unsigned rank);
-  std::optional<WallTime> last_end(const MapLane& lane) const;
-  void declare(const MapLane& lane, std::optional<WallTime> until) const;   // an end, to others
-  void put_off(MapBay& bay, std::size_t number);
-  unsigned busy() const {
-    unsigned all = 0;
-    for (const auto& lane : lanes_) all += lane->busy;
-    return all;
-  }
-  void handle(const port::PoolEvent& event);
-  void handle_quietly(const port::PoolEvent& event);
-  void command_ended(std::size_t number, const port::PoolEvent& event);
-  void finish(std::size_t number, std::string problem = {});
-  void vacate(MapBay& bay, std::size_t number);
-  void signalled(int number);
-  void asked_at_door(MapLane& lane);
-  void end_tasks(bool at_once);
-  void sleep(void (Map::*heed)(const port::PoolEvent&));
-  void deadlines_passed(SteadyTime time);
-  void run_all();
-  void end_everything();                 // after a failure of ours
-  bool is_too_late(std::size_t number, const plan::Event& event);
-  void tell(std::size_t number, const plan::Event& event);
-  void name(std::size_t number) const;
-  void tell_left_behind(const std::vector<std::string>& left) const;
-  void give_up(std::size_t number);
-  void end_quietly(MapBay& bay);
-  void caution(const std::string& text) const { if (telling_ && events_.claims.caution) events_.claims.caution(text); }
-  void tell_out_of_reach(const std::vector<std::string>& all) const { if (!all.empty()) caution(out_of_reach_text(all)); }
-  bool wanted_by_others(MapLane& lane);
-  void take_no_more(MapLane& lane);
-  bool sees_its_gpus(MapLane& lane);
-  void make_room();
-  std::optional<SteadyTime> next_deadline() const;
-  SteadyTime now() const { return ports_.run.site.clock.steady(); }
-  port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.run.site); }
-
-  // What happened and has not been handled: a handler may throw, and who then ends everything needs the rest.
-  std::optional<port::PoolEvent> next_event() {
-    if (happened_.empty()) return std::nullopt;
-    const port::PoolEvent event = happened_.front();
-    happened_ = happened_.subspan(1);
-    return event;
-  }
-
-  MapPorts& ports_;
-  const MapRequest& wanted_;
-  const MapEvents& events_;
-  const plan::Manner manner_{.limit = wanted_.lane.request.time, .patience = wanted_.patience};
-  port::TaskPool& pool_;
-  LaneClaims claims_;
-  ListNow list_{ports_.run.site};
-  unsigned as_of_ = 0;                   // its looks
-  std::vector<std::unique_ptr<MapLane>> lanes_;
-  std::vector<MapBay> bays_;                // by bay
-  std::vector<std::size_t> idle_;
-  TasksToCome tasks_;
-  std::uint64_t turn_ = 0;               // one a wait
-  std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
-  bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
-  bool no_more_lanes_ = false;           // asking failed while others run
-  bool wants_ = false;                   // what a process needs: an end of what runs gives some back
-  bool timed_ = false;                   // some bay has a deadline
-  bool reach_unknown_ = false;           // of who has got a signal: has everybody?
-  bool telling_ = true;                  // else that may be what has failed
-  bool held_up_ = false;                 // nobody takes what was told
-  std::span<const port::PoolEvent> happened_;
-  Stop stop_ = Stop::no;
-  NobodysRest nobodys_;
-  std::vector<std::string> given_up_;    // claims of lanes that have gone and left somebody behind all the same
-  MapOutcome outcome_;
-};
+}  // namespace
 
 void Map::fill() {
   while (!idle_.empty() && !wants_ && !held_up_) {
@@ -392,43 +282,6 @@ bool Map::wanted_by_others(MapLane& lane) {
   return !std::ranges::all_of(store_of(lane).wanted_by(lane.gain.acquired.claim), is_this_process);
 }
 
-// The first one ends what runs in order, the next one at once.
-void Map::signalled(int number) {
-  if (model::Signal{number} == model::Signal::terminal_stop) {
-    for (const auto& lane : lanes_) declare(*lane, std::nullopt);   // while we stand still nobody knows it
-    const SteadyTime before = now();
-    pool_.stop_all();
-    const auto length = std::chrono::duration_cast<Millis>(now() - before);
-    for (std::size_t bay = 0; bay < bays_.size(); ++bay) tell(bay, plan::Slept{length});
-    for (const auto& lane : lanes_) declare(*lane, last_end(*lane));
-    return;
-  }
-  const bool again = outcome_.interrupted.has_value();
-  if (!again) outcome_.interrupted = number;
-  stop_ = Stop::now;
-  end_tasks(again);
-  for (const auto& lane : lanes_)
-    if (again) lane->rest.hurry(now());
-  if (again) nobodys_.hurry(now());
-}
-
-void Map::end_tasks(bool at_once) {
-  const plan::Why why = outcome_.interrupted ? plan::Why::interrupted : plan::Why::halted;
-  for (std::size_t number = 0; number < bays_.size(); ++number) {
-    if (at_once) tell(number, plan::Hurried{});
-    else tell(number, plan::Asked{why, plan::Rung::terminate});
-  }
-}
-
-void Map::asked_at_door(MapLane& lane) {
-  const port::Order order = lane.door->serve();
-  for (const std::size_t number : lane.bays) {
-    if (order.until) tell(number, plan::Extended{now() + (*order.until - ports_.run.site.clock.wall())});
-    if (order.end) tell(number, plan::Asked{plan::Why::released});
-  }
-  if (order.end) take_no_more(lane);
-}
-
 std::optional<SteadyTime> Map::next_deadline() const {
   std::optional<SteadyTime> first;
   if (!timed_) return first;
@@ -458,62 +311,6 @@ void Map::sleep(void (Map::*heed)(const port::PoolEvent&)) {
   if (std::exchange(reach_unknown_, false)) tell_out_of_reach(pool_.out_of_reach());
 }
 
-void Map::deadlines_passed(SteadyTime time) {
-  for (std::size_t number = 0; number < bays_.size(); ++number) {
-    const std::optional<plan::Life>& life = bays_[number].life;
-    const std::optional<SteadyTime> deadline = life ? life->deadline() : std::nullopt;
-    if (deadline && *deadline <= time) tell(number, plan::Passed{});
-  }
-}
-
-// However late we hear of it: who has ended by itself before it could be asked to was not cut short, and not released.
-bool Map::is_too_late(std::size_t number, const plan::Event& event) {
-  const bool asks = std::holds_alternative<plan::Asked>(event) || std::holds_alternative<plan::Hurried>(event);
-  return asks && bays_[number].life->phase == plan::Phase::running && pool_.has_ended(number);
-}
-
-// The group and what is below it: what has left both is the lane's rest. The pool says when nothing of it is left.
-void Map::tell(std::size_t number, const plan::Event& event) {
-  MapBay& bay = bays_[number];
-  if (!bay.life) return;
-  if (is_too_late(number, event)) {
-    bay.owed = event;
-    return;
-  }
-  timed_ = true;
-  const plan::Rung before = bay.life->rung;
-  plan::Do act = plan::after(*bay.life, manner_, event, now());
-  for (;;) {
-    if (act.name) name(number);
-    if (act.send) pool_.signal(number, act.send->signal);
-    if (!act.look) break;
-    act = plan::after(*bay.life, manner_, plan::Looked{model::Left::something}, now());
-  }
-  reach_unknown_ = reach_unknown_ || (bay.life->rung != before && bay.life->rung > plan::Rung::interrupt);
-  if (bay.life->phase == plan::Phase::over) give_up(number);
-}
-
-void Map::name(std::size_t number) const {
-  if (const auto left = pool_.group(number); !left.empty()) tell_left_behind(left);
-}
-
-void Map::tell_left_behind(const std::vector<std::string>& left) const {
-  if (telling_ && events_.claims.left_behind) events_.claims.left_behind(left, false);
-}
-
-// Its claim's locks are kept by who has a copy of them: as with `run`, the lane goes, and the GPU is free when he has none.
-void Map::give_up(std::size_t number) {
-  MapBay& bay = bays_[number];
-  const bool runs = !bay.how.exit_code && !bay.how.signal;
-  if (runs) bay.took = now() - bay.started;
-  if (runs) note_why(bay);
-  bay.lane->gave_up = true;
-  take_no_more(*bay.lane);
-  pool_.give_up(number);
-  if (telling_) finish(number);
-  else end_quietly(bay);
-}
-
 MapOutcome Map::run() {
   try {
     run_all();
@@ -536,38 +333,6 @@ void Map::run_all() {
     sleep(&Map::handle);
   }
 }
-
-// Nothing is told any more: that may be what has failed.
-void Map::end_everything() {
-  telling_ = false;
-  stop_ = Stop::now;
-  pool_.hold_texts(false);
-  end_tasks(false);
-  while (const auto event = next_event()) handle_quietly(*event);
-  claims_.withdraw();
-  while (std::ranges::any_of(lanes_, [](const auto& lane) { return lane->busy > 0; })) sleep(&Map::handle_quietly);
-  for (;;) {
-    std::optional<RestLook> look;
-    for (std::size_t i = lanes_.size(); i-- > 0;)
-      if (is_left(*lanes_[i], look)) close_lane(*lanes_[i]);
-    if (lanes_.empty()) break;
-    happened_ = pool_.wait(next_deadline());
-  }
-}
-
-void Map::handle_quietly(const port::PoolEvent& event) {
-  if (event.kind == Kind::signal) return signalled(event.number);
-  const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
-  MapBay* bay = over ? &bays_[event.bay] : nullptr;        // TERM has reached who is left of a group, KILL will
-  if (bay && bay->life) end_quietly(*bay);
-}
-
-void Map::end_quietly(MapBay& bay) {
-  bay.life.reset();
-  --bay.lane->busy;
-}
-
-}  // namespace
 
 MapOutcome map(MapPorts ports, const MapRequest& wanted, const MapEvents& events) {
   return Map(ports, wanted, events).run();

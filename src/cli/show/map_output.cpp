@@ -235,8 +235,8 @@ void MapOutput::say_end(const app::MapOutcome& outcome, int status) {
   }
   if (counts.failed == 0 && outcome.cut_short == 0) return;
   const std::uint64_t ended = counts.failed + counts.succeeded;
-  std::string text = counts.failed > 0 ? fmt::format("{} of {} tasks failed, the first was {}", counts.failed, ended, first_failed_)
-                                       : fmt::format("{} succeeded", plural(ended, "task"));
+  std::string text = plural(ended, "task") + " succeeded";
+  if (counts.failed > 0) text = fmt::format("{} of {} tasks failed, the first was {}", counts.failed, ended, first_failed_);
   if (outcome.cut_short > 0) text += fmt::format("; {} cut short", outcome.cut_short);
   context_.note(text);
 }
