@@ -203,7 +203,8 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  *                                 configuration's table "bind"; without a mode one process gets what `thole run` gives, several
  *                                 the shares of ranks (docs/binding.md)
  *   "anew": false                 for processes that begin later than the claim: the driver is asked by a fresh probe, and only
- *                                 what shows them their GPUs is told, no binding
+ *                                 what shows them their GPUs is told, no binding. With it `claim` may be NULL: the one that
+ *                                 this process runs inside of (THOLE_CLAIM); without one "ranks" is null in the answer
  * Returns {"ranks": [{"set", "unset", "by_names", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's,
  * narrowed to these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or
  * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. Numbers in the

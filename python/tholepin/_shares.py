@@ -5,6 +5,7 @@ One claim, because GPUs are had all or none: two pools that take one after the o
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -24,6 +25,9 @@ Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
 
 
+_CUDA = "CUDA_VISIBLE_DEVICES"
+_LISTS = {"nvidia": _CUDA, "amd": "ROCR_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK"}
+
 _A_MOMENT = 0.5  # seconds; what was seen so long ago will do, as it does for the program's decisions
 
 
@@ -35,6 +39,7 @@ class Share:
         binding: to which CPUs and memory, for the library.
         gpus: the keys of its GPUs: UUIDs, or what stands for them.
         by_names: the change that shows them by names that are never another GPU's; None where one has no such name.
+        is_around: they are those of a claim around this process.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Share:
         self.binding = binding
         self.gpus = gpus
         self.by_names = by_names
+        self.is_around = False
 
 
 class Shares:
@@ -79,11 +85,11 @@ class Shares:
             What keeps them from being shown to a process now: one that is not listed, or not told, has nothing but a number.
         """
         several = [share for share in shares if share.gpus]
-        if self._claim is None or not several:
+        if not several:
             return None
         now: list[Mapping[str, str | None]]
         try:
-            now = [_change(told) for told in _shared_out(self._claim, [share.gpus for share in several], None, anew=True)]
+            now = self._shown_anew(several)
             self._shown_at = time.monotonic()
         except Error as problem:
             named = [share.by_names for share in several if share.by_names is not None]
@@ -93,6 +99,14 @@ class Shares:
         for share, change in zip(several, now):
             share.change = {**share.change, **change}
         return None
+
+    def _shown_anew(self, shares: Sequence[Share]) -> list[Mapping[str, str | None]]:
+        changes: dict[int, Mapping[str, str | None]] = {}
+        for claim in {share.is_around: None if share.is_around else self._claim for share in shares}.values():
+            those = [share for share in shares if share.is_around == (claim is None)]
+            for share, told in zip(those, _shared_out(claim, [share.gpus for share in those], None, anew=True)):
+                changes[id(share)] = {} if told is None else _change(told)
+        return [changes[id(share)] for share in shares]
 
     def renew_unless_just_shown(self) -> Error | None:
         """The same of all of them, where what was seen of the driver is no longer of now."""
@@ -109,6 +123,25 @@ class Shares:
             patience = _waiting.Patience(quiet=self._quiet)
         why = f"{problem.object}: {problem.message}" if problem.object else problem.message
         patience.tell(_native.encoded({"gpus": len(share.gpus)}), {"why": ["to start a process again", why]})
+
+    def are_those_around(self) -> None:
+        """Who has none of its own sees what this process sees, and that may run inside of a claim: a number of that may be
+        another GPU's by now.
+
+        Raises:
+            DriverError: what keeps them from being shown to anybody now.
+        """
+        those = [share for share in self.each if not share.gpus]
+        told = _told_around() if those else None
+        if told is None:
+            return
+        for share in those:
+            share.gpus, share.by_names = told
+            share.is_around = True
+        if (problem := self.renew(those[:1])) is not None:
+            raise problem
+        for share in those[1:]:
+            share.change = {**share.change, **those[0].change}
 
     def stay(self) -> None:
         """They last until who made them says otherwise: what that thread, or its task, waits for meanwhile, they are not."""
@@ -208,17 +241,41 @@ def _key(name: int | str, names: Mapping[str, set[str]]) -> str:
     raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
 
 
+def _told_around() -> tuple[Sequence[str], Mapping[str, str | None] | None] | None:
+    """The keys of the GPUs of a claim around this process that its variables show, and variables that do so by names that are
+    never another GPU's, where there are such. None where there is no claim, or somebody else has set a list since."""
+    if not os.environ.get("THOLE_CLAIM"):
+        return None
+    try:
+        told = json.loads(os.environ["THOLE_GPUS"])
+        by_list: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for gpu in told:
+            by_list.setdefault(_LISTS[gpu["vendor"]], {})[gpu["listed_as"]] = gpu
+        shown = {name: [its[word] for word in _words(os.environ.get(name, ""))] for name, its in by_list.items()}
+        keys = [gpu["key"] for gpus in shown.values() for gpu in gpus]
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not keys:
+        return None
+    names = [gpu["uuid"] for gpu in shown.get(_CUDA, ())]
+    return keys, {_CUDA: ",".join(names)} if len(names) == len(keys) and None not in names else None
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
 def _shared_out(
-    claim: Claim, ranks: Sequence[Sequence[str]], bind: words.Binding | None, anew: bool = False
-) -> list[dict[str, Any]]:
+    claim: Claim | None, ranks: Sequence[Sequence[str]], bind: words.Binding | None, anew: bool = False
+) -> list[Any]:
     request: dict[str, Any] = {"ranks": ranks}
     if anew:
         request["anew"] = True
     if bind:
         request["bind"] = words.binding(bind)
-    answer = _native.call_json("thole_claim_ranks", _native.machine(), claim._holdings[0].handles[0], _native.encoded(request))
-    told: list[dict[str, Any]] = answer["ranks"]
-    return told
+    handle = None if claim is None else claim._holdings[0].handles[0]
+    answer = _native.call_json("thole_claim_ranks", _native.machine(), handle, _native.encoded(request))
+    return answer["ranks"] or [None] * len(ranks)  # None: no claim is around this process any more
 
 
 def _change(told: Mapping[str, Any]) -> dict[str, str | None]:
@@ -272,6 +329,7 @@ def for_policies(
     shares.waits_as(patience)
     if not any(policy.gpu_affinity for policy in policies):
         shares.each = [_share(policy, (), None) for policy in policies]
+        shares.are_those_around()
         return
     names = _unit_names()
     ranks = [[_key(name, names) for name in policy.gpu_affinity] for policy in policies]
@@ -279,6 +337,7 @@ def for_policies(
     claim = shares.claim({"gpus": len(wanted), "on": wanted}, patience)
     told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
     shares.each = [_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)]
+    shares.are_those_around()
 
 
 def for_gpus(

@@ -30,7 +30,7 @@ class Claim(_native.Owner):
 
     Attributes:
         id: its name, as ``thole status`` shows it.
-        gpus: what ``THOLE_GPUS`` tells of each: a dict with "key", "uuid", "index", "model", "memory_mib", "pci".
+        gpus: what ``THOLE_GPUS`` tells of each: a dict with "key", "uuid", "index", "listed_as", "model", "memory_mib", "pci".
         env: the variables that show these GPUs, and no others, to a program; they are set in ``os.environ`` already.
         unset: variables that such a program must not have.
         why: why these GPUs, in words.

@@ -1,8 +1,10 @@
 // What each process of a group gets that shares out one claim: its part of the GPUs, as variables, and its binding.
 #include <algorithm>
+#include <optional>
 
 #include "app/claim/binding.hpp"
 #include "app/claim/claim_variables.hpp"
+#include "app/claim/outer_claim.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json.hpp"
@@ -48,7 +50,14 @@ model::Json set_and_unset(const plan::Variables& variables) {
   return {{"set", variables.set}, {"unset", variables.unset}};
 }
 
-model::Json shown_by(const app::Observer& observer, const app::Acquired& part, const thole_claim& claim) {
+// A claim, and how its GPUs are shown.
+struct Whole {
+  const app::Acquired& acquired;
+  const model::Request& request;
+  plan::Ids ids = plan::Ids::automatic;
+};
+
+model::Json shown_by(const app::Observer& observer, const app::Acquired& part, const Whole& claim) {
   model::Json json = set_and_unset(app::variables(observer, part, claim.request, claim.ids));
   const auto by_names = app::lasting_variables(observer, part, claim.request);
   json["by_names"] = by_names ? set_and_unset(*by_names) : model::Json();
@@ -62,7 +71,21 @@ void add_binding(model::Json& rank, const plan::Effect& effect, std::vector<std:
   rank["lacks"] = std::move(lacks);
 }
 
-model::Json all_shown(const app::Observer& observer, const thole_claim& claim, const std::vector<Part>& parts) {
+// The claim that this process runs inside of; nothing where it runs inside of none.
+std::optional<app::Acquired> claim_around(const app::Site& site) {
+  const std::optional<app::OuterClaim> around = app::outer_claim(site.store, site.environment);
+  if (!around) return std::nullopt;
+  app::Acquired acquired;
+  acquired.claim = port::Claim(around->id);
+  acquired.share_mib = around->share_mib;
+  for (const std::string& key : around->keys) {
+    acquired.chosen.push_back(acquired.units.size());
+    acquired.units.emplace_back().key = key;
+  }
+  return acquired;
+}
+
+model::Json all_shown(const app::Observer& observer, const Whole& claim, const std::vector<Part>& parts) {
   model::Json ranks = model::Json::array();
   for (const Part& part : parts) ranks.push_back(shown_by(observer, narrowed(claim.acquired, part), claim));
   return ranks;
@@ -79,21 +102,27 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     const model::Json json = model::parse_json(&capi::given(request, "request"), "request");
     const model::Field root(json, "request");
     root.must_be_object();
-    const auto parts = capi::parts_of(capi::given(claim, "claim").acquired, root.at("ranks"));
     capi::Wires::Lease wire(machine->wires);
     app::Site& site = wire->site();
-    if (root.at("anew").flag_or(false)) {        // the drivers' own lists: a probe that waits here has one from its start
-      const model::Json ranks = capi::all_shown(*site.look_anew(), *claim, parts);
+    const bool anew = root.at("anew").flag_or(false);
+    const std::optional<app::Acquired> around = anew && !claim ? capi::claim_around(site) : std::nullopt;
+    if (anew && !claim && !around) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}}));
+    const model::Request nothing;
+    const capi::Whole whole = around ? capi::Whole{*around, nothing}
+                                     : capi::Whole{capi::given(claim, "claim").acquired, claim->request, claim->ids};
+    const auto parts = capi::parts_of(whole.acquired, root.at("ranks"));
+    if (anew) {                                  // the drivers' own lists: a probe that waits here has one from its start
+      const model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
       return capi::owned_text(model::dump(model::Json{{"ranks", ranks}}));
     }
     const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
     const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();
     site.observer.look(site.patience);
     std::vector<std::vector<std::size_t>> gpus;
-    for (const auto& part : parts) gpus.push_back(app::gpus_of(claim->acquired.units, part));
+    for (const auto& part : parts) gpus.push_back(app::gpus_of(whole.acquired.units, part));
     const app::Binding binding = app::plan_binding(site.observer, wire->bind_site(), site.environment,
                                                     wishes.over(machine->config.binding.over(usual)), std::move(gpus));
-    model::Json ranks = capi::all_shown(site.observer, *claim, parts);
+    model::Json ranks = capi::all_shown(site.observer, whole, parts);
     for (std::size_t i = 0; i < parts.size(); ++i) capi::add_binding(ranks[i], binding.effects[i], binding.troubles_of(i));
     return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));
   });

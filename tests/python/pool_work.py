@@ -1,5 +1,6 @@
 """Functions for the workers of pools under test: they are found by name, as a program's own modules are."""
 import fcntl
+import json
 import os
 import pickle
 import signal
@@ -130,3 +131,12 @@ def modules_at_start(_=None):
 
 if __name__ == "__main__":
     sys.exit("for tests")
+
+
+def claims_one(_):
+    """The keys of this worker's GPUs, and of one that it claims."""
+    import tholepin
+
+    own = [gpu["key"] for gpu in json.loads(os.environ["THOLE_GPUS"])]
+    with tholepin.claim(1, wait=0) as claim:
+        return own, list(claim.uuids)

@@ -48,7 +48,7 @@ class Machine:
 
 
 def made(kind, tmp_path, monkeypatch):
-    machine = Machine(tmp_path / "machine.json", "intel-max" if kind == "intel" else "mi250x")
+    machine = Machine(tmp_path / "machine.json", {"intel": "intel-max", "nvidia": "4xA100"}.get(kind, "mi250x"))
     for gpu in machine.gpus if kind == "amd" else ():
         gpu.pop("uuid")
     if kind == "parts":  # of one card: they share its address, and its unique id
@@ -58,7 +58,7 @@ def made(kind, tmp_path, monkeypatch):
     machine.lists_all()
     monkeypatch.setenv("THOLE_MACHINE", str(machine.file))
     monkeypatch.setenv("THOLE_BIND", "none")
-    machine.mask = "ZE_AFFINITY_MASK" if kind == "intel" else "ROCR_VISIBLE_DEVICES"
+    machine.mask = {"intel": "ZE_AFFINITY_MASK", "nvidia": "CUDA_VISIBLE_DEVICES"}.get(kind, "ROCR_VISIBLE_DEVICES")
     return machine
 
 

@@ -82,6 +82,47 @@ def test_no_command_runs_in_a_claim_of_which_a_gpu_is_away(box_of, tmp_path, mor
     assert thole(box, *shows).stdout == "0,1\n"
 
 
+def runs(box, folder, words):
+    pipe = subprocess.PIPE
+    return subprocess.Popen([THOLE, *words], env=box, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+
+
+@pytest.mark.parametrize("came", [False, True], ids=["one leaves", "one comes back"])
+@pytest.mark.parametrize("on", ["2", "1,2"])
+def test_what_runs_inside_a_claim_claims_of_its_gpus_whatever_their_numbers_are_now(box_of, tmp_path, on, came):
+    box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
+    whole = open(box["THOLE_MACHINE"]).read()
+    keys = [gpu["uuid"] for gpu in json.loads(whole)["gpus"]]
+    if came:
+        changed(tmp_path, box, lambda gpus: gpus.pop(0))
+    numbers = [int(number) - came for number in on.split(",")]
+    inside = f"{WAITS}; {THOLE} run -q -g 1 -- printenv THOLE_GPUS && {THOLE} submit -q -g 1 -- true"
+    words = ["run", "-q", "--on", ",".join(map(str, numbers)), "-g", str(len(numbers)), "--", "sh", "-c", inside]
+    with runs(box, tmp_path, words) as run:
+        eventually((tmp_path / "began").exists, "it runs")
+        if came:
+            becomes(tmp_path, box, whole)
+        else:
+            changed(tmp_path, box, lambda gpus: gpus.pop(0))
+        (tmp_path / "left").touch()
+        out, err = run.communicate(timeout=60)
+    assert run.returncode == 0 and err == "", err
+    assert json.loads(out.splitlines()[0])[0]["uuid"] in [keys[number + came] for number in numbers]
+
+
+def test_what_asks_inside_a_claim_for_a_gpu_that_is_away_is_told_so(box_of, tmp_path):
+    box = box_of(3)
+    keys = [gpu["uuid"] for gpu in json.loads(open(box["THOLE_MACHINE"]).read())["gpus"]]
+    inner = f"{THOLE} run -g 2 printenv CUDA_VISIBLE_DEVICES"
+    whole = ["run", "-q", "--on", "0,1", "-g", "2", "--", "sh", "-c", f"{WAITS}; {inner}"]
+    with runs(box, tmp_path, whole) as run:
+        eventually((tmp_path / "began").exists, "it runs")
+        changed(tmp_path, box, lambda gpus: gpus.pop(1))
+        (tmp_path / "left").touch()
+        out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (69, "") and f"the driver no longer lists it: GPU {keys[1]}" in err
+
+
 def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, tmp_path):
     box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
     held = thole(box, "claim", "--on", "1").stdout.strip()

@@ -49,7 +49,7 @@ std::vector<std::size_t> numbered(const Site& site, model::Request request, bool
   request.order = those_there(std::move(request.order), site);
   std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
   if (request.order.empty()) {
-    const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment).order;
+    const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment, inside).order;
     for (std::size_t i = 0; i < around.size(); ++i) place[around[i]] = i;
   }
   std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });

@@ -71,13 +71,7 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   Site site{here.observer, here.store,     here.clock,    inside,    here.policy, here.common_policy,
             here.uid,      here.user_name, here.patience, here.lend, here.shell,  "--in " + printable(wanted.in, 60),
             here.look_anew};
-  Acquired part;
-  try {
-    part = acquire(site, wanted.request, options);
-  } catch (const NeverPossible&) {
-    if (wanted.request.gpus <= around->keys.size()) (void)units_now(site.observer, around->keys);   // is one away?
-    throw;
-  }
+  Acquired part = acquire(site, wanted.request, options);
   const bool is_part = !part.claim.is_all_of_another() && wanted.request.gpus > 0;
   if (is_part && !part.inner_store) no_longer_held(kept.id);   // while we waited
   return part;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/claim/claim_variables.hpp"
 #include "base/refusal.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
@@ -32,12 +33,18 @@ bool would_do(const model::Request& request, const model::Snapshot& snapshot, co
   }
 }
 
+plan::Outer outer_of(const Site& site, const OuterClaim* within) {
+  const auto& snapshot = site.observer.snapshot();
+  const auto& units = site.observer.units();
+  return within ? plan::outer_allotment(snapshot, units, plan::masks_alone(site.environment), true)
+                : plan::outer_allotment(snapshot, units, site.environment);
+}
+
 }  // namespace
 
 std::optional<Allotment> allotted(const Site& site, const OuterClaim* within) {
   const auto& units = site.observer.units();
-  const plan::Outer outer = plan::outer_allotment(site.observer.snapshot(), units,
-                                                  within ? plan::masks_alone(site.environment) : site.environment);
+  const plan::Outer outer = outer_of(site, within);
   if (outer.named_by.empty()) return std::nullopt;
   Allotment keys;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
@@ -49,8 +56,7 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
                        const std::optional<Allotment>& allotted) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
-  plan::Outer outer =
-      plan::outer_allotment(snapshot, units, within ? plan::masks_alone(site.environment) : site.environment);
+  plan::Outer outer = outer_of(site, within);
   outer.shell = site.shell;
   if (allotted)
     for (std::size_t i = 0; i < units.size(); ++i) outer.visible[i] = allotted->contains(units[i].key);
@@ -70,6 +76,7 @@ plan::Selection select(const Site& site, const model::Request& request, const Ou
   try {
     return plan::eligible(request, snapshot, units, outer);
   } catch (const NeverPossible& error) {
+    if (within && request.gpus <= within->keys.size()) (void)units_now(site.observer, within->keys);   // is one away?
     if (within || !shows_a_claim_alone(site.environment, units, outer) || !would_do(request, snapshot, units)) throw;
     throw NeverPossible(Error(error.code(), error.what()).about(error.object())
                             .hint(fmt::format("{}\nif the claim of this shell has ended:\n{}", error.hint(),

@@ -150,6 +150,7 @@ FifoPlace::Outcome FifoPlace::step_in_order(Pass& pass, const model::Rule& rule,
       pass.who.write();
       return outcome;
     }
+    excused_ = true;   // it has changed while I looked
   }
   decision_ = model::Wait{};
   restless_ = true;

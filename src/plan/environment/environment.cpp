@@ -54,9 +54,9 @@ class Writer {
     return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
   }
   void write(const VendorRow& row, Variables& variables) const;
+  std::string listed_as(std::size_t i) const;    // in its vendor's lowest list
 
  private:
-  std::string lowest_list(const VendorRow& row) const;
   void write_layers(const VendorRow& row, Variables& variables) const;
   std::string counting(Vendor vendor) const {  // "0,1,…": all that a lower layer left
     std::size_t n = 0;
@@ -88,7 +88,7 @@ class Writer {
   }
   std::string number_of(std::size_t i) const { return std::to_string(position_of_unit(i)); }
   std::string number_or_uuid(std::size_t i) const;
-  std::string uuids_or_numbers(Vendor vendor) const;
+  bool all_have_names(Vendor vendor) const;
 
   const std::vector<std::size_t>& chosen_;
   const std::vector<Unit>& units_;
@@ -110,20 +110,19 @@ std::string Writer::number_or_uuid(std::size_t i) const {
   return number ? std::to_string(position_of_gpu(i)) : gpu_of(i).uuid;
 }
 
-std::string Writer::uuids_or_numbers(Vendor vendor) const {
-  bool by_uuid = ids_ != Ids::index;
-  for (const std::size_t i : chosen_)
-    if (vendor_of(i) == vendor && runtime_name(units_[i], machine_).empty()) by_uuid = false;
-  return list(vendor, [&](std::size_t i) { return by_uuid ? runtime_name(units_[i], machine_) : number_of(i); });
+bool Writer::all_have_names(Vendor vendor) const {
+  return std::ranges::none_of(
+      chosen_, [&](std::size_t i) { return vendor_of(i) == vendor && runtime_name(units_[i], machine_).empty(); });
 }
 
-std::string Writer::lowest_list(const VendorRow& row) const {
-  switch (row.rules) {
-    case model::ListRules::cuda: return list(row.vendor, [&](std::size_t i) { return number_or_uuid(i); });
-    case model::ListRules::rocm: return uuids_or_numbers(row.vendor);
+std::string Writer::listed_as(std::size_t i) const {
+  switch (model::row_of(vendor_of(i)).rules) {
+    case model::ListRules::cuda: return number_or_uuid(i);
+    case model::ListRules::rocm:
+      return ids_ != Ids::index && all_have_names(vendor_of(i)) ? runtime_name(units_[i], machine_) : number_of(i);
     case model::ListRules::level_zero: break;
   }
-  return list(row.vendor, [&](std::size_t i) { return number_of(i); });
+  return number_of(i);
 }
 
 // What is above the lowest list would filter a second time what that has left: it goes. A list of another vendor's that is
@@ -142,11 +141,12 @@ void Writer::write_layers(const VendorRow& row, Variables& variables) const {
 
 void Writer::write(const VendorRow& row, Variables& variables) const {
   for (const model::Setting& one : model::filled(row.beside)) variables.set.emplace(one.name, one.value);
-  variables.set.emplace(row.lists.front(), lowest_list(row));
+  variables.set.emplace(row.lists.front(), list(row.vendor, [&](std::size_t i) { return listed_as(i); }));
   write_layers(row, variables);
 }
 
-std::string gpus_json(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Machine& machine) {
+std::string gpus_json(const std::vector<std::size_t>& chosen, const std::vector<Unit>& units, const model::Machine& machine,
+                      const Writer& writer) {
   model::Json list = model::Json::array();
   for (const std::size_t i : chosen) {
     const Unit& unit = units[i];
@@ -158,6 +158,7 @@ std::string gpus_json(const std::vector<std::size_t>& chosen, const std::vector<
     one["uuid"] = text(uuid);
     one["pci"] = gpu.pci ? model::Json(gpu.pci->to_string()) : model::Json();
     one["index"] = unit.gpu;
+    one["listed_as"] = writer.listed_as(i);
     if (unit.instance) {
       one["instance"] = *unit.instance;
       one["parent"] = text(gpu.uuid);
@@ -197,7 +198,7 @@ Variables environment(const std::vector<std::size_t>& chosen, const std::vector<
     if (none || writer.here(row.vendor)) writer.write(row, variables);
   }
   set["THOLE_CLAIM"] = claim_id;
-  set["THOLE_GPUS"] = gpus_json(chosen, units, snapshot.machine);
+  set["THOLE_GPUS"] = gpus_json(chosen, units, snapshot.machine, writer);
   if (request.share && !none) advise_sharers(chosen, units, snapshot, request, variables);
   return variables;
 }

@@ -2,14 +2,16 @@
 //
 // How this works. Every variable is turned into a list of units in the order in which it names them, by the rules of
 // whoever reads it (research of CUDA, ROCr, Level Zero and the engines: docs/environment.md), and then into a mask. Masks are
-// only ever combined by "and". An engine's own list (SLURM_JOB_GPUS, SGE_HGR_gpu, PBS_GPUFILE) counts on top of the vendor's
-// variable, because a user may have unset that one; but it numbers the node's GPUs, so when a device cgroup already hides
+// only ever combined by "and". What a claim of ours has written is read by what it told of it (told.hpp). An engine's own
+// list (SLURM_JOB_GPUS, SGE_HGR_gpu, PBS_GPUFILE) counts on top of the vendor's variable, because a user may have unset that one; but it numbers the node's GPUs, so when a device cgroup already hides
 // the others (as many GPUs are shown as it names) it says nothing more.
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "base/text.hpp"
+#include "plan/environment/told.hpp"
 #include "plan/environment/visible_lists.hpp"
 #include "plan/place/select.hpp"
 
@@ -40,8 +42,8 @@ bool counts_in_pci_order(const VendorRow& row, const Environment& environment) {
 
 class Allotment {
  public:
-  Allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units)
-      : machine_(snapshot.machine), units_(units), lists_(snapshot.machine, units) {
+  Allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, bool inside)
+      : machine_(snapshot.machine), units_(units), inside_(inside), lists_(snapshot.machine, units) {
     outer_.visible.assign(units.size(), true);
   }
 
@@ -54,6 +56,7 @@ class Allotment {
     return std::any_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) { return gpu.vendor == vendor; });
   }
   Listed lowest_list(const VendorRow& row, const std::string& text, const Environment& environment) const;
+  std::optional<Listed> told_list(const VendorRow& row, const std::string& text) const;
   void read_lists(const VendorRow& row, const Environment& environment);
   void engines(const Environment& environment);
   void engine(const std::string& name, const std::vector<std::string>& ids);
@@ -62,8 +65,10 @@ class Allotment {
 
   const model::Machine& machine_;
   const std::vector<Unit>& units_;
+  const bool inside_;                         // of a claim of this machine's
   VisibleLists lists_;
   std::map<Vendor, std::vector<Device>> numbered_;  // as the vendor's variable lists them, where there is one
+  std::optional<ToldGpus> told_;
   Outer outer_;
 };
 
@@ -100,6 +105,18 @@ Listed Allotment::lowest_list(const VendorRow& row, const std::string& text, con
   return lists_.level_zero(row, text, flat);
 }
 
+// Where none of the GPUs is here that were told of, that may have been on another machine.
+std::optional<Listed> Allotment::told_list(const VendorRow& row, const std::string& text) const {
+  const auto is_here = [&](const std::string& key) { return model::index_of(key, units_).has_value(); };
+  if (!told_ || (!inside_ && std::ranges::none_of(told_->keys(), is_here))) return std::nullopt;
+  const auto keys = told_->shown_by(row, text);
+  if (!keys) return std::nullopt;
+  Listed listed;
+  for (const std::string& key : *keys)
+    if (const auto unit = model::index_of(key, units_)) listed.devices.push_back({*unit});
+  return listed;
+}
+
 // The layers compose from below. An engine writes one and the same list into all that it knows, meaning the same GPUs each
 // time, so a list equal to a lower layer's is not applied again; the uppermost is the user's, where another vendor's list does
 // not stand for it.
@@ -116,7 +133,10 @@ void Allotment::read_lists(const VendorRow& row, const Environment& environment)
     const std::string* text = find(environment, name);
     if (!text || (text != own && std::find(texts.begin(), texts.end(), *text) != texts.end())) continue;
     texts.push_back(*text);
-    Listed listed = lowest ? lowest_list(row, *text, environment) : lists_.rocm(row, *text, left, false);
+    std::optional<Listed> told = lowest ? told_list(row, *text) : std::nullopt;
+    Listed listed = told     ? *std::move(told)
+                    : lowest ? lowest_list(row, *text, environment)
+                             : lists_.rocm(row, *text, left, false);
     narrow(std::string(name), row.vendor, listed);
     left = std::move(listed.devices);
   }
@@ -172,6 +192,7 @@ void Allotment::engines(const Environment& environment) {
 }
 
 void Allotment::read(const Environment& environment) {
+  told_ = ToldGpus::read(environment);
   const auto here = [&](const VendorRow& row) { return has(row.vendor); };
   if (const auto& text = machine_.outer.visible_devices)
     if (const auto first = std::ranges::find_if(model::vendors, here); first != std::end(model::vendors))
@@ -224,8 +245,9 @@ Environment masks_alone(Environment environment) {
   return environment;
 }
 
-Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment) {
-  Allotment allotment(snapshot, units);
+Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<Unit>& units, const Environment& environment,
+                      bool inside) {
+  Allotment allotment(snapshot, units, inside);
   allotment.read(environment);
   allotment.put_in_order(environment);
   return std::move(allotment).take();

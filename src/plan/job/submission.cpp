@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "model/json.hpp"
+#include "plan/environment/told.hpp"
 
 namespace thole::plan {
 
@@ -40,18 +40,11 @@ Units visible_in(const Environment& environment, const model::Snapshot& snapshot
   return visible;
 }
 
-// The units of the claim we are inside of, as THOLE_GPUS lists them; nothing when it cannot be read.
-std::optional<Units> claimed(const std::string& list, const std::vector<model::Unit>& units) {
+// Of the claim we are inside of.
+Units claimed(const ToldGpus& told, const std::vector<model::Unit>& units) {
   Units found;
-  try {
-    for (const model::Json& gpu : model::parse_json(list, "THOLE_GPUS"))
-      for (std::size_t i = 0; i < units.size(); ++i)
-        if ((gpu.at("uuid").is_string() && gpu.at("uuid") == units[i].key) ||
-            (gpu.at("uuid").is_null() && gpu.at("index") == units[i].gpu))
-          found.insert(i);
-  } catch (const std::exception&) {  // of the JSON library, or of ours
-    return std::nullopt;
-  }
+  for (const std::string& key : told.keys())
+    if (const auto unit = model::index_of(key, units)) found.insert(*unit);
   return found;
 }
 
@@ -85,9 +78,8 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
   const Units with = visible_in(environment, snapshot, units), without = visible_in(unmasked, snapshot, units);
   bool users_own = with != without;
   if (users_own && result.inside_claim) {
-    const auto list = environment.find("THOLE_GPUS");
-    const std::optional<Units> ours = list == environment.end() ? std::nullopt : claimed(list->second, units);
-    users_own = ours && with != *ours;
+    const auto told = ToldGpus::read(environment);
+    users_own = told && !told->all_shown_by(environment) && with != claimed(*told, units);
   }
   for (const std::string& word : request.on) result.on.push_back(lasting_name(word, snapshot, units));
   for (const std::string& word : request.not_on) result.not_on.push_back(lasting_name(word, snapshot, units));

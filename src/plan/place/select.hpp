@@ -27,7 +27,10 @@ struct Outer {
   AskShell shell = {};                         // whose user would unset them
   std::vector<std::string> cautions;           // "CUDA_VISIBLE_DEVICES names GPU 9, which this machine does not have"
 };
-Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment);
+// THOLE_GPUS says what the numbers of a claim's own list mean, unless none of its GPUs is here and nobody knows whether that
+// was told on this machine (`inside`: it was).
+Outer outer_allotment(const model::Snapshot& snapshot, const std::vector<model::Unit>& units, const Environment& environment,
+                      bool inside = false);
 
 // What of it narrows inside a claim: the masks of programs. An engine's list was for the claim around it, if it was for that: a
 // queued job has the list of the shell that submitted it.

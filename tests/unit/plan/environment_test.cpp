@@ -113,12 +113,13 @@ TEST(Environment, TholeGpusIsJson) {
   };
   EXPECT_EQ(
       gpus({0}),
-      R"([{"key":"GPU-aaaaaaaa-0","uuid":"GPU-aaaaaaaa-0","pci":"0000:01:00.0","index":0,"vendor":"nvidia",)"
+      R"([{"key":"GPU-aaaaaaaa-0","uuid":"GPU-aaaaaaaa-0","pci":"0000:01:00.0","index":0,"listed_as":"0","vendor":"nvidia",)"
       R"("model":"NVIDIA A100-SXM4-80GB","memory_mib":81920}])");
   EXPECT_EQ(
       gpus({1}),
-      R"([{"key":"MIG-bbbbbbb0-0","uuid":"MIG-bbbbbbb0-0","pci":"0000:02:00.0","index":1,"instance":0,)"
-      R"("parent":"GPU-bbbbbbbb-0","vendor":"nvidia","model":"NVIDIA A100-SXM4-80GB MIG 3g.40gb","memory_mib":40960}])");
+      R"([{"key":"MIG-bbbbbbb0-0","uuid":"MIG-bbbbbbb0-0","pci":"0000:02:00.0","index":1,"listed_as":"MIG-bbbbbbb0-0",)"
+      R"("instance":0,"parent":"GPU-bbbbbbbb-0","vendor":"nvidia","model":"NVIDIA A100-SXM4-80GB MIG 3g.40gb",)"
+      R"("memory_mib":40960}])");
   EXPECT_EQ(gpus({}), "[]");
 }
 

@@ -49,7 +49,7 @@ TEST(Luggage, AMaskThatHidesNothingIsNoWish) {
 TEST(Luggage, FromInsideAClaimWhatDescribesItIsLeftBehind) {
   const auto taken = packed({{"PATH", "/bin"},
                              {"THOLE_CLAIM", "5f2c19d0a4e8b731"},
-                             {"THOLE_GPUS", R"([{"uuid": "GPU-bbbbbbbb-0", "index": 1}])"},
+                             {"THOLE_GPUS", R"([{"key": "GPU-bbbbbbbb-0", "vendor": "nvidia", "listed_as": "1"}])"},
                              {"THOLE_MACHINE", "dgx"},
                              {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                              {"CUDA_VISIBLE_DEVICES", "1"},
@@ -68,10 +68,20 @@ TEST(Luggage, FromInsideAClaimNumbersOfThreadsGoAlong) {
 TEST(Luggage, InsideAClaimANarrowerMaskIsTheUsersOwn) {
   const auto taken =
       packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"},
-              {"THOLE_GPUS", R"([{"uuid": "GPU-bbbbbbbb-0", "index": 1}, {"uuid": "GPU-cccccccc-0", "index": 2}])"},
+              {"THOLE_GPUS", R"([{"key": "GPU-bbbbbbbb-0", "vendor": "nvidia", "listed_as": "1"},
+                                 {"key": "GPU-cccccccc-0", "vendor": "nvidia", "listed_as": "2"}])"},
               {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
               {"CUDA_VISIBLE_DEVICES", "2"}});
   EXPECT_EQ(taken.on, std::vector<std::string>{"GPU-cccccccc-0"});
+}
+
+// A GPU has left the driver's list since, and gives its number to another; of the claim one may have left itself.
+TEST(Luggage, InsideAClaimItsOwnMaskIsNobodysWishWhateverItsNumbersMeanNow) {
+  for (const char* key : {"GPU-cccccccc-0", "GPU-99999999-0"})
+    EXPECT_TRUE(packed({{"THOLE_CLAIM", "5f2c19d0a4e8b731"},
+                        {"THOLE_GPUS", fmt::format(R"([{{"key": "{}", "vendor": "nvidia", "listed_as": "1"}}])", key)},
+                        {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                        {"CUDA_VISIBLE_DEVICES", "1"}}).on.empty());
 }
 
 TEST(Luggage, AnUnreadableListOfTheClaimMakesItsMaskTholes) {
