@@ -127,8 +127,8 @@ def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, 
     box = box_of(3) | {"THOLE_QUEUE_DIR": str(tmp_path / "queue"), "THOLE_BIND": "none"}
     held = thole(box, "claim", "--on", "1").stdout.strip()
     whole = json.loads(open(box["THOLE_MACHINE"]).read())
-    for name in "ab":
-        words = ["submit", "-q", "--on", "1", "--", "sh", "-c", f'echo "$THOLE_GPUS" > {name}']
+    for name, option in {"a": "--on", "b": "--order"}.items():
+        words = ["submit", "-q", option, "1", "--", "sh", "-c", f'echo "$THOLE_GPUS" > {name}']
         subprocess.run([THOLE, *words], env=box, cwd=tmp_path, check=True)
     changed(tmp_path, box, lambda gpus: gpus.pop(0))
     assert thole(box, "release", held).returncode == 0

@@ -85,6 +85,7 @@ void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wis
     notes.push_back(fmt::format("{} is set, so it may use these GPUs only: {}", taken.masked_by, join(taken.on, ", ")));
   made.spec.request.on = std::move(taken.on);
   made.spec.request.not_on = std::move(taken.not_on);
+  made.spec.request.order = std::move(taken.order);
   made.spec.environment = std::move(taken.environment);
   for (const std::string& variable : wish.env) {
     if (model::is_mask(std::string_view(variable).substr(0, variable.find('='))))

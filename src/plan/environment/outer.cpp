@@ -3,8 +3,9 @@
 // How this works. Every variable is turned into a list of units in the order in which it names them, by the rules of
 // whoever reads it (research of CUDA, ROCr, Level Zero and the engines: docs/environment.md), and then into a mask. Masks are
 // only ever combined by "and". What a claim of ours has written is read by what it told of it (told.hpp). An engine's own
-// list (SLURM_JOB_GPUS, SGE_HGR_gpu, PBS_GPUFILE) counts on top of the vendor's variable, because a user may have unset that one; but it numbers the node's GPUs, so when a device cgroup already hides
-// the others (as many GPUs are shown as it names) it says nothing more.
+// list (SLURM_JOB_GPUS, SGE_HGR_gpu, PBS_GPUFILE) counts on top of the vendor's variable, because a user may have unset that
+// one; but it numbers the node's GPUs, so when a device cgroup already hides the others (as many GPUs are shown as it names) it
+// says nothing more.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -81,8 +82,9 @@ Luggage luggage(const Environment& environment, const model::Request& request, c
     const auto told = ToldGpus::read(environment);
     users_own = told && !told->all_shown_by(environment) && with != claimed(*told, units);
   }
-  for (const std::string& word : request.on) result.on.push_back(lasting_name(word, snapshot, units));
-  for (const std::string& word : request.not_on) result.not_on.push_back(lasting_name(word, snapshot, units));
+  for (const auto& [words, lasting] : {std::pair{&request.on, &result.on}, {&request.not_on, &result.not_on},
+                                       {&request.order, &result.order}})
+    for (const std::string& word : *words) lasting->push_back(lasting_name(word, snapshot, units));
   if (users_own && request.gpus > 0) {
     const Outer outer = outer_allotment(snapshot, units, environment);
     result.masked_by = outer.named_by;

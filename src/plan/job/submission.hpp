@@ -20,7 +20,7 @@ namespace thole::plan {
 
 struct Luggage {
   std::vector<std::string> environment;          // "NAME=VALUE", sorted
-  std::vector<std::string> on, not_on;           // Request's of the job, by names that last
+  std::vector<std::string> on, not_on, order;    // Request's of the job, by names that last
   std::string masked_by;                         // the user's own variable that became `on`; "" = none did
   bool inside_claim = false;
 };
