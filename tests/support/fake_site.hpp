@@ -70,8 +70,10 @@ class FakeStore final : public port::ClaimStore {
   std::vector<pid_t> wanting;                   // who waits for whatever is claimed
   int steps = 0;
   std::vector<port::Entry> entered;
+  std::function<void()> on_enter;               // what happens before somebody enters; may throw
 
   std::unique_ptr<port::Place> enter(port::Entry entry) override {
+    if (on_enter) on_enter();
     entered.push_back(entry);
     return std::make_unique<FakePlace>(*this, std::move(entry));
   }

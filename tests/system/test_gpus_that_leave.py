@@ -11,7 +11,8 @@ import pytest
 from claim_box import made, thole
 from fake_nvidia import Driver
 from run_tools import THOLE, eventually
-from test_turn_of_others import MACHINES, becomes, box_of, changed, comes, hold, waits  # noqa: F401 (box_of: a fixture)
+from test_turn_of_others import (  # noqa: F401 (box_of: a fixture)
+    MACHINES, becomes, box_of, changed, comes, hold, line, line_up, waits)
 
 # A GPU that leaves the driver's list gives its number to the next one.
 WAITS = "{ echo > began; until [ -e left ]; do sleep 0.02; done; }"
@@ -147,6 +148,21 @@ def test_who_comes_when_a_gpu_is_back_waits_for_who_waited_for_it(box_of, tmp_pa
             assert told
         becomes(tmp_path, box, whole)
         assert comes(box, "--on", "1") == 75
+
+
+@pytest.mark.parametrize("who", ["claimed", "free"])
+def test_who_comes_while_a_gpu_does_not_answer_stands_in_line(box_of, tmp_path, who):
+    box = box_of(2)
+    whole = open(box["THOLE_MACHINE"]).read()
+    held = thole(box, "claim", "-q", "-g", "2").stdout.strip() if who == "claimed" else ""
+    changed(tmp_path, box, lambda gpus: gpus[0].update(health="hung"))
+    waiters = line_up(box, tmp_path / "begun", ["-g", "2"], ["-g", "2"])
+    assert not held or thole(box, "release", held).returncode == 0
+    assert thole(box, "run", "--no-wait", "--on", "1", "true").returncode == 0, "nobody waits for what is not there"
+    assert len(line(box)) == 2
+    becomes(tmp_path, box, whole)
+    assert [one.wait(60) for one in waiters] == [0, 0]
+    assert (tmp_path / "begun").read_text().split() == ["1", "2"]
 
 
 def test_a_wait_outlasts_units_that_nobody_knows(box_of, tmp_path):

@@ -15,6 +15,7 @@
 #include "app/claim/choice.hpp"
 #include "app/claim/entering.hpp"
 #include "app/claim/inside_another.hpp"
+#include "app/claim/late_driver.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
@@ -50,10 +51,12 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 // One acquisition from a given store: the loop of step, check and sleep.
 class Acquisition {
  public:
-  Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, const OuterClaim* within)
+  // `place`: in line for what is wished; null: it has none yet.
+  Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, const OuterClaim* within,
+              std::unique_ptr<port::Place> place)
       : site_(site), store_(store), request_(std::move(wish.request)), lasting_(std::move(wish.lasting)), options_(options),
         within_(within), allotted_(std::move(wish.allotted)), choice_(site, lasting_, in_use(within, request_)),
-        deadline_(wish.deadline) {
+        deadline_(wish.deadline), place_(std::move(place)) {
     choice_.set_eligible(std::move(wish.eligible));
     const std::vector<std::string> keys = keys_of(site, choice_.eligible());
     wanted_ = {keys.begin(), keys.end()};
@@ -63,7 +66,7 @@ class Acquisition {
         if (wish.lack || !is_listed(key)) wanted_.insert(key);
     }
     if (wish.lack) tell_lack(*wish.lack);
-    place_ = store.enter(entry_for(request_, options, {wanted_.begin(), wanted_.end()}));
+    if (!place_) place_ = store.enter(entry_for(request_, options, {wanted_.begin(), wanted_.end()}));
   }
 
   Acquired finish() {
@@ -166,7 +169,8 @@ class Acquisition {
       return *waited_;
     }
     if (is_in_doubt(take)) {
-      if (mine && waited_) {                   // as long as that it waits on
+      if (mine) {                              // as long as that it waits on
+        if (!waited_) waited_.emplace();       // it could be met
         waited_->look_again = a_moment_ago;
         return *waited_;
       }
@@ -245,19 +249,20 @@ class Acquisition {
     choice_.look_again();
   }
 
-  // A unit may become readable while we wait. What would no longer do, or not do at all now, may again.
+  // A unit may become readable while we wait. What would no longer do, or not do at all now, may again: also where the driver
+  // does not answer. Then the ticket stays as it is, and so does who has it in line: nobody sleeps here.
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
     try {
       const model::Request request = of_those_there(lasting_, site_);
-      plan::Selection selection = select_in_time(site_, request, options_, within_, deadline_, allotted_);
+      plan::Selection selection = select(site_, request, within_, allotted_);
       choice_.look_again();
       if (!parts_of_claimed_.empty()) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, request, std::move(selection))));
       lacks_.clear();
     } catch (const Error& error) {
       if (!may_come_back(error)) throw;
-      choice_.look_again();                      // the ticket stays as it is
+      choice_.look_again();
       tell_lack(error);
     }
   }
@@ -422,12 +427,17 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   }
   std::vector<OuterClaim> around = claims_around(site.store, site.environment);
   OuterClaim* outer = around.empty() ? nullptr : &around.front();
-  Wish wish = wish_for(site, asked, options, outer);
+  port::ClaimStore& store = outer ? *outer->store : site.store;
+  std::optional<SteadyTime> deadline;
+  if (asked.wait) deadline = site.clock.steady() + *asked.wait;
+  Wish wish = wish_for(site, asked, options, outer, deadline);
+  std::unique_ptr<port::Place> place;
+  if (!wish.late.empty()) place = await_driver(site, store, asked, options, outer, wish);
   const std::optional<Allotment> allotment = wish.allotted;
   const model::Request lasting = wish.lasting;
   Acquired acquired;
   if (outer && reuses(outer, wish.request) && !wish.lack) acquired = reuse(site, *outer, std::move(wish.eligible));
-  else acquired = Acquisition(site, outer ? *outer->store : site.store, std::move(wish), options, outer).finish();
+  else acquired = Acquisition(site, store, std::move(wish), options, outer, std::move(place)).finish();
   acquired.allotted = allotment;
   acquired.chosen = numbered(site, lasting, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;

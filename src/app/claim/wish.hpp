@@ -1,27 +1,20 @@
-// What the first look makes of a request, and each later one of it again.
-//
-// A driver that is late has not said that a GPU is sick. Who may wait looks again, with growing pauses, until it has answered.
+// What the first look makes of a request.
 #pragma once
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "plan/place/select.hpp"
 #include "port/gpu_backend.hpp"
 
 namespace thole::app {
 
 port::Question question_for(const model::Request& request);   // what has to be known of the GPUs to decide about it
-
-// Selects; while the driver is late about GPUs that are needed, looks again until `deadline` or a cancel.
-plan::Selection select_in_time(const Site& site, const model::Request& request, const AcquireOptions& options,
-                               const OuterClaim* within, std::optional<SteadyTime> deadline,
-                               const std::optional<Allotment>& allotted);
 
 bool may_come_back(const Error& error);   // whether who could have it before waits for it again
 
@@ -30,11 +23,14 @@ struct Wish {
   model::Request request, lasting;       // as it was asked; the same at every look
   std::vector<std::size_t> eligible;
   std::optional<Error> lack;             // why it cannot be met now, though it could be once
+  std::string late;                      // GPUs that it needs and the driver has not answered about, where it may wait for that
   std::optional<Allotment> allotted;
   std::optional<SteadyTime> deadline;
 };
 
-Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within);
+// Throws NeverPossible, DriverTrouble.
+Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within,
+              std::optional<SteadyTime> deadline);
 
 [[noreturn]] void wait_interrupted();
 
