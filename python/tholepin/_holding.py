@@ -44,6 +44,7 @@ class Holding(_native.Owner):
         self.tickets: set[int | None] = set()
         self.id = ""
         self.env: dict[str, str] = {}
+        self.keys: list[str] = []
         self.unset: list[str] = []
         self.entered = False
         self.quiet = self.told_of_forkserver = False
@@ -87,6 +88,7 @@ class Holding(_native.Owner):
         """What the library tells of it."""
         told: dict[str, Any] = _native.decoded(_native.libthole.thole_claim_json(self.handles[0]).decode())[0]
         self.env, self.unset = told["environment"]["set"], told["environment"]["unset"]
+        self.keys = [gpu["key"] for gpu in told["gpus"]]
         self.id = told["id"]  # last: release() ends what has a name
         return told
 
@@ -106,7 +108,7 @@ class Holding(_native.Owner):
     def is_all_that(self, other: Holding) -> bool:
         """Whether the other one, which came out of this one, has the whole of this share."""
         same = bool(self.handles) and self.memory_mib is not None and self.memory_mib == other.memory_mib
-        return same and self.env.get("THOLE_GPUS") == other.env.get("THOLE_GPUS")
+        return same and self.keys == other.keys
 
     def enter(self) -> None:
         """Gives the process its variables."""

@@ -90,7 +90,9 @@ std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, c
   if (options.caution) options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", wish.late));
   LateWait late(site, store, options, within, wish);
   for (Millis pause = first_pause; !wish.late.empty();) {
-    if (!late.sleep(pause, wish.deadline)) continue;
+    Millis most = pause;
+    if (wish.deadline) most = std::clamp(std::chrono::ceil<Millis>(*wish.deadline - site.clock.steady()), Millis{0}, pause);
+    if (!late.sleep(most, wish.deadline)) continue;
     site.observer.look(site.patience, question_for(asked));
     late.has_looked();
     wish = wish_for(site, asked, options, within, wish.deadline);

@@ -7,7 +7,6 @@
 #include "app/claim/door.hpp"
 #include "app/claim/new_end.hpp"
 #include "app/map/loop.hpp"
-#include "app/queue/task_text.hpp"
 
 namespace thole::app {
 

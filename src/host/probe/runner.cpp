@@ -170,7 +170,8 @@ ProbeOutcome ProbeRunner::hear(Pending& question, SteadyTime deadline, const OnR
     int ready = ::poll(&p, 1, poll_timeout(deadline, Clock::now()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
-      if (!still_coming || !still_coming()) return give_up();
+      const bool is_silent = question.lines.empty() && monotonic_ms() - question.began_ms > options_.longest_silence.count();
+      if (is_silent || !still_coming || !still_coming()) return give_up();
       pending_ = std::move(question);
       return late();
     }

@@ -20,6 +20,7 @@ struct ProbeOptions {
   std::string runtime_dir;                                 // made if missing, 0700; "" or one others can write = no memory
   std::string name;                                        // of its files there: "probe-nvidia"
   bool outlives = false;                                   // a slow one may, when this object, and soon this process, ends
+  Millis longest_silence{120'000};                         // of one that is still coming: a fresh one may be answered
 };
 
 // How asking went. What was read before a bad end has been delivered and is good.
@@ -41,7 +42,7 @@ struct ProbeOutcome {
 using OnRecord = std::function<std::optional<Millis>(std::string_view line)>;
 
 // Asked when the patience is over: whether the probe is slow and not stuck. Then it is left at work, and the same question
-// asked again hears the rest of its answer.
+// asked again hears the rest of its answer; but not one that has never said a word of it for `longest_silence`.
 using StillComing = std::function<bool()>;
 
 // The last answer that was complete, by whichever process of this user.

@@ -414,9 +414,9 @@ class LateDriver : public testing::Test {
   // Answers as well where nobody sleeps there, so that it is no wait without end; that is told.
   LateDriver() : fake(2) {
     fake.backend->gpus[0].health = model::Health::hung;
-    fake.backend->on_read = [this](test::FakeBackend&) {
+    fake.backend->on_read = [this](test::FakeBackend& backend) {
       most_looks = std::max(most_looks, ++looks);
-      if (looks > 5) answers();
+      if (looks > 5) backend.gpus[0].health = model::Health::ok;
     };
     fake.store.on_sleep = [this] {
       looks = 0;
@@ -530,7 +530,10 @@ TEST_F(LateDriver, AnInterruptEndsTheWait) {
 
 TEST_F(LateDriver, WhoCannotStandInLineLooksAgainAllTheSame) {
   fake.store.on_enter = [&] {
-    if (looks <= 5) throw Error(ErrorCode::unavailable, "the state directory does not know this unit");
+    if (looks < 3) throw Error(ErrorCode::unavailable, "the state directory does not know this unit");
+  };
+  fake.backend->on_read = [&](test::FakeBackend&) {
+    if (++looks == 3) answers();
   };
   EXPECT_EQ(acquire(*fake.site, want(2), {}).chosen.size(), 2u);
   EXPECT_EQ(slept, 0);

@@ -71,6 +71,22 @@ TEST_F(ProbeRunnerTest, ARecordCanShortenThePatience) {
   EXPECT_LT(steady_now() - begin, Millis(3'000));
 }
 
+// A driver hung while this probe came up may be well again, and never answer this one.
+TEST_F(ProbeRunnerTest, OneThatComesUpInSilenceForTooLongGivesWayToAnother) {
+  ProbeOptions options = script("read q; [ -e " + directory_ + "/well ] || exec sleep 1000; echo well; echo .; read more");
+  options.longest_silence = Millis(0);
+  ProbeRunner runner(options);
+  const auto ask_patiently = [&](Millis patience) {
+    const auto told = [&](std::string_view line) { lines_.emplace_back(line); return std::optional<Millis>(); };
+    return runner.ask("q", patience, told, AnswerFor::all, [] { return true; });
+  };
+  EXPECT_EQ(ask_patiently(Millis(50)).end, End::timed_out);
+  EXPECT_FALSE(runner.warm());
+  std::ofstream(directory_ + "/well").put('\n');
+  EXPECT_EQ(ask_patiently(answer_patience).end, End::complete);
+  EXPECT_THAT(lines_, ElementsAre("well"));
+}
+
 struct BadEnd {
   const char* script;
   const char* detail;
