@@ -91,6 +91,8 @@ class Shares:
         try:
             now = self._shown_anew(several)
             self._shown_at = time.monotonic()
+        except WrongRequest:
+            raise
         except Error as problem:
             named = [share.by_names for share in several if share.by_names is not None]
             if len(named) < len(several):
@@ -105,7 +107,7 @@ class Shares:
         for claim in {share.is_around: None if share.is_around else self._claim for share in shares}.values():
             those = [share for share in shares if share.is_around == (claim is None)]
             for share, told in zip(those, _shared_out(claim, [share.gpus for share in those], None, anew=True)):
-                changes[id(share)] = {} if told is None else _change(told)
+                changes[id(share)] = _change(told) if not share.is_around else {} if told is None else _lists_of(told)
         return [changes[id(share)] for share in shares]
 
     def renew_unless_just_shown(self) -> Error | None:
@@ -138,7 +140,13 @@ class Shares:
         for share in those:
             share.gpus, share.by_names = told
             share.is_around = True
-        if (problem := self.renew(those[:1])) is not None:
+        try:
+            problem = self.renew(those[:1])
+        except WrongRequest:  # no GPUs of that claim: somebody has made that up
+            for share in those:
+                share.gpus, share.by_names, share.is_around = (), None, False
+            return
+        if problem is not None:
             raise problem
         for share in those[1:]:
             share.change = {**share.change, **those[0].change}
@@ -253,12 +261,12 @@ def _told_around() -> tuple[Sequence[str], Mapping[str, str | None] | None] | No
             by_list.setdefault(_LISTS[gpu["vendor"]], {})[gpu["listed_as"]] = gpu
         shown = {name: [its[word] for word in _words(os.environ.get(name, ""))] for name, its in by_list.items()}
         keys = [gpu["key"] for gpus in shown.values() for gpu in gpus]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
     if not keys:
         return None
     names = [gpu["uuid"] for gpu in shown.get(_CUDA, ())]
-    return keys, {_CUDA: ",".join(names)} if len(names) == len(keys) and None not in names else None
+    return keys, {_CUDA: ",".join(names)} if len(names) == len(keys) and all(isinstance(name, str) for name in names) else None
 
 
 def _words(text: str) -> list[str]:
@@ -280,6 +288,11 @@ def _shared_out(
 
 def _change(told: Mapping[str, Any]) -> dict[str, str | None]:
     return {**told["set"], **dict.fromkeys(told["unset"])}
+
+
+def _lists_of(told: Mapping[str, Any]) -> dict[str, str | None]:
+    """Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own."""
+    return {name: told["set"][name] for name in (*_LISTS.values(), "THOLE_GPUS") if name in told["set"]}
 
 
 def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) -> Share:

@@ -57,3 +57,20 @@ def test_what_a_worker_claims_is_of_its_own_gpus_whatever_their_numbers_are_now(
         machine.lists(1, 2, 3)
         told = pool.map(work.claims_one, range(8), chunksize=1)
     assert all(own == claimed for own, claimed in told), told
+
+
+@pytest.mark.parametrize("own", ["HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"])
+def test_what_divides_a_claim_further_stays_as_it_is(tmp_path, monkeypatch, own):
+    made("amd", tmp_path, monkeypatch)
+    with tholepin.claim(2, wait=0):
+        monkeypatch.setenv(own, "1")
+        with tholepin.Pool(1) as pool:
+            assert pool.apply(os.getenv, [own]) == "1"
+
+
+@pytest.mark.usefixtures("around")
+@pytest.mark.parametrize("told", ["[" * 8000, '[{"key": 5}]', '[{"key": "x", "vendor": "amd", "listed_as": "1", "uuid": 5}]'])
+def test_what_nobody_has_told_is_passed_over(monkeypatch, told):
+    monkeypatch.setenv("THOLE_GPUS", told)
+    with tholepin.Pool(1) as pool:
+        assert pool.apply(os.getenv, ["THOLE_GPUS"]) == told

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -190,3 +191,45 @@ def test_who_had_ended_before_its_lane_was_released_was_not_released(box):
     assert [line[6:8] for line in log_of(box)] == [["0", "0"]] * 2
     for release in releases:
         release.wait()
+
+
+@pytest.mark.parametrize("signals", ["TERM TERM", "TERM HUP", "HUP TERM", "INT INT"])
+def test_one_asking_told_twice_is_not_the_user_once_more(box, signals):
+    """As timeout(1) tells it, to its child and to its group, or a terminal that closes."""
+    os.mkfifo(box.folder / "gate")
+    task = "trap 'echo > told; cat gate; echo > saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    with box.start("-g", "0", "-u", "sh", "-c", task, "sh", ":::", "1") as started:
+        assert started.line() == "ready"
+        first, second = (getattr(signal, f"SIG{name}") for name in signals.split())
+        os.kill(started.pid, first)
+        os.kill(started.pid, second)
+        eventually((box.folder / "told").exists, "the task saves its work")
+        open_gate(box.folder / "gate")
+        assert started.wait() in (-first, -second)
+    assert (box.folder / "saved").exists()
+
+
+def test_what_had_ended_when_we_failed_leaves_nobody_behind(box):
+    os.mkfifo(box.folder / "gate")
+    task = "cat gate; sleep 600 & echo $! >> left; echo out"
+    words = [*box.words, "map", "-g", "0", "-j", "3", "sh", "-c", f"echo >> begun; {task}", "sh", ":::", *"123"]
+    with open("/dev/full", "w") as full, subprocess.Popen(words, stdout=full, stderr=subprocess.PIPE, env=box.environment,
+                                                          cwd=box.folder, text=True) as started:
+        begun = box.folder / "begun"
+        eventually(lambda: begun.exists() and begun.read_text() == "\n" * 3, "all run")
+        os.kill(started.pid, signal.SIGSTOP)
+        eventually(lambda: state_of(started.pid) == "T", "it stands still")
+        commands = children(started.pid)
+        open_gate(box.folder / "gate")
+        eventually(lambda: all(state_of(pid) == "Z" for pid in commands), "its tasks have ended")
+        os.kill(started.pid, signal.SIGCONT)
+        _, err = started.communicate(timeout=100)
+    assert started.returncode == 125 and "cannot write" in err
+    assert all(gone(int(pid)) for pid in (box.folder / "left").read_text().split())
+
+
+def test_who_would_be_tried_again_when_nothing_is_begun_any_more_was_cut_short(box):
+    task = "case {} in 1) exit 1;; esac; until grep -q ^1 log; do sleep 0.02; done; exit 7"
+    words = ["-g", "0", "-j", "2", "--retries", "2", "--halt", "soon,fail=1", "--joblog", "log"]
+    done = box.map(*words, "sh", "-c", task, ":::", *"12")
+    assert done.returncode == 1 and "1 cut short" in done.stderr, done.stderr

@@ -30,6 +30,7 @@ pid_t CommandLife::begin(const port::ProcessSpec& spec) {
   const pid_t pid = commands_.start(bay_, spec);
   life_ = plan::born(manner_, clock_.steady());
   ended_ = {};
+  impatience_ = {};
   return pid;
 }
 
@@ -56,15 +57,13 @@ void CommandLife::heard(const port::CommandEvent& event) {
   if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
   if (const auto* told = std::get_if<port::Signalled>(&event)) {
     const Signal signal{told->number};
-    const bool may_linger = life_.phase == Phase::settling || life_.phase == Phase::lingering;
-    const bool lingers = manner_.leaves == plan::Leaves::linger && may_linger;
-    const bool hang_up = signal == Signal::hang_up && lingers;   // it stays when its terminal goes
-    if (is_interrupt(signal) && !hang_up) tell(plan::Hurried{});
+    if (is_interrupt(signal) && impatience_.hurries(signal, clock_.steady())) tell(plan::Hurried{});
     return;
   }
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
   const auto* end = std::get_if<port::CommandEnded>(&event);
   if (!end || end->bay != bay_) return;
+  impatience_.asked(clock_.steady());            // what has ended the command may be told to us once more
   put_how(ended_, end->how);
   peak_memory_kib_ = end->how.peak_memory_kib;
   why_it_ended_ = life_.why;

@@ -13,6 +13,7 @@
 
 #include "base/time.hpp"
 #include "plan/job/ending.hpp"
+#include "plan/job/impatience.hpp"
 #include "port/clock.hpp"
 #include "port/commands.hpp"
 
@@ -64,6 +65,7 @@ class CommandLife {
   const plan::Manner manner_;
   LifeEvents events_;
   plan::Life life_;
+  plan::Impatience impatience_;
   port::Ended ended_;
   plan::Why why_it_ended_{};
   std::optional<std::uint64_t> peak_memory_kib_;

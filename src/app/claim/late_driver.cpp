@@ -95,7 +95,7 @@ std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, c
     if (!late.sleep(most, wish.deadline)) continue;
     site.observer.look(site.patience, question_for(asked));
     late.has_looked();
-    wish = wish_for(site, asked, options, within, wish.deadline);
+    wish = wish_for(site, asked, options, within, wish.deadline, true);
     pause = std::min(pause * 2, longest_pause);
   }
   return late.place_for(keys_of(site, wish.eligible), wish.request.gpus);

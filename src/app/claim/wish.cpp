@@ -17,7 +17,7 @@ bool may_come_back(const Error& error) {
 }
 
 Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within,
-              std::optional<SteadyTime> deadline) {
+              std::optional<SteadyTime> deadline, bool in_line) {
   Wish wish{asked, asked, {}, {}, {}, options.allotted, deadline};
   const bool had_any = options.had && !options.had->empty();
   const bool in_time = !deadline || site.clock.steady() < *deadline;
@@ -29,8 +29,12 @@ Wish wish_for(const Site& site, const model::Request& asked, const AcquireOption
     plan::Selection selection = select(site, wish.request, within, wish.allotted);
     wish.lasting.gpus = wish.request.gpus = selection.count;   // a partitioned GPU named as a whole counts as all its instances
     if (may_wait) wish.late = late_ones(site, wish.request, selection);
+    wish.eligible = selection.units;
     if (wish.late.empty()) wish.eligible = eligible_units(site, wish.request, std::move(selection));
-    else wish.eligible = std::move(selection.units);
+  } catch (const DriverTrouble& error) {
+    if (!had_any && !(in_line && in_time && !wish.eligible.empty())) throw;
+    if (had_any) wish.eligible.clear();          // what it had is what it stands for
+    wish.lack = error;
   } catch (const Error& error) {
     if (!had_any || !may_come_back(error)) throw;
     wish.lack = error;

@@ -28,9 +28,9 @@ struct Wish {
   std::optional<SteadyTime> deadline;
 };
 
-// Throws NeverPossible, DriverTrouble.
+// Throws NeverPossible, and DriverTrouble; not that where he waits already (`in_line`): then it is what he lacks.
 Wish wish_for(const Site& site, const model::Request& asked, const AcquireOptions& options, const OuterClaim* within,
-              std::optional<SteadyTime> deadline);
+              std::optional<SteadyTime> deadline, bool in_line = false);
 
 [[noreturn]] void wait_interrupted();
 

@@ -16,7 +16,7 @@ void Map::note_why(MapBay& bay) {
   bay.cut_short = why == plan::Why::interrupted || why == plan::Why::halted;
 }
 
-// The first one ends what runs in order, the next one at once.
+// The first one ends what runs in order; the user once more, at once.
 void Map::signalled(int number) {
   if (model::Signal{number} == model::Signal::terminal_stop) {
     for (const auto& lane : lanes_) declare(*lane, std::nullopt);   // while we stand still nobody knows it
@@ -27,10 +27,12 @@ void Map::signalled(int number) {
     for (const auto& lane : lanes_) declare(*lane, last_end(*lane));
     return;
   }
-  const bool again = outcome_.interrupted.has_value();
-  if (!again) outcome_.interrupted = number;
+  const bool first = !outcome_.interrupted;
+  const bool again = impatience_.hurries(model::Signal{number}, now());
+  impatience_.asked(now());
+  if (first) outcome_.interrupted = number;
   stop_ = Stop::now;
-  end_tasks(again);
+  if (first || again) end_tasks(again);
   for (const auto& lane : lanes_)
     if (again) lane->rest.hurry(now());
   if (again) nobodys_.hurry(now());
@@ -129,9 +131,17 @@ void Map::end_everything() {
 
 void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
-  const bool over = event.kind == Kind::alone || (event.kind == Kind::ended && !event.left_group);
-  MapBay* bay = over ? &bays_[event.bay] : nullptr;        // TERM has reached who is left of a group, KILL will
-  if (bay && bay->life) end_quietly(*bay);
+  if (event.kind != Kind::ended && event.kind != Kind::alone) return;
+  MapBay& bay = bays_[event.bay];
+  if (!bay.life) return;
+  if (event.kind == Kind::ended && event.left_group) leave_rest(event.bay);
+  else end_quietly(bay);
+}
+
+// Its command has ended, and was perhaps asked to when it already had.
+void Map::leave_rest(std::size_t number) {
+  tell(number, plan::Ended{});
+  if (const auto owed = std::exchange(bays_[number].owed, std::nullopt)) tell(number, *owed);
 }
 
 void Map::end_quietly(MapBay& bay) {

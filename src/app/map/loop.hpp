@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "plan/job/ending.hpp"
+#include "plan/job/impatience.hpp"
 #include "port/task_pool.hpp"
 
 namespace thole::app {
@@ -67,6 +68,7 @@ class Map {
   void handle_quietly(const port::PoolEvent& event);
   static void note_why(MapBay& bay);
   void command_ended(std::size_t number, const port::PoolEvent& event);
+  void leave_rest(std::size_t number);
   void finish(std::size_t number, std::string problem = {});
   void vacate(MapBay& bay, std::size_t number);
   void signalled(int number);
@@ -125,6 +127,7 @@ class Map {
   Stop stop_ = Stop::no;
   NobodysRest nobodys_;
   std::vector<std::string> given_up_;    // claims of lanes that have gone and left somebody behind all the same
+  plan::Impatience impatience_;
   MapOutcome outcome_;
 };
 

@@ -236,8 +236,7 @@ void Map::command_ended(std::size_t number, const port::PoolEvent& event) {
   bay.how.core = event.how.core;
   note_why(bay);
   if (!event.left_group) return finish(number);
-  tell(number, plan::Ended{});
-  if (const auto owed = std::exchange(bay.owed, std::nullopt)) tell(number, *owed);
+  leave_rest(number);
 }
 
 void Map::finish(std::size_t number, std::string problem) {
@@ -246,10 +245,9 @@ void Map::finish(std::size_t number, std::string problem) {
   const bool succeeded = end.succeeded();
   vacate(bay, number);                   // first: what is told may fail
   if (events_.text_ends) events_.text_ends(bay.task);
-  const bool goes_again = !succeeded && bay.task.tries < wanted_.tries;
-  if (stop_ == Stop::now && (bay.cut_short || goes_again)) {
+  if (stop_ == Stop::now && bay.cut_short) {
     ++outcome_.cut_short;
-  } else if (goes_again) {
+  } else if (!succeeded && bay.task.tries < wanted_.tries) {
     tasks_.again(std::move(bay.task));
   } else {
     const int status = end.status();
@@ -314,6 +312,7 @@ void Map::sleep(void (Map::*heed)(const port::PoolEvent&)) {
 MapOutcome Map::run() {
   try {
     run_all();
+    outcome_.cut_short += tasks_.left_to_try();
     if (!outcome_.interrupted) outcome_.failure = tasks_.failure();
   } catch (...) {
     outcome_.failure = std::current_exception();

@@ -1,5 +1,6 @@
 #include "app/map/tasks.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace thole::app {
@@ -36,6 +37,10 @@ void TasksToCome::look_ahead() {
     break;
   }
   if (watched_ >= 0) pool_.unwatch(std::exchange(watched_, -1));
+}
+
+std::uint64_t TasksToCome::left_to_try() const {
+  return static_cast<std::uint64_t>(std::ranges::count_if(again_, [](const MapTask& task) { return task.tries > 0; }));
 }
 
 bool TasksToCome::next(MapTask& task) {

@@ -29,6 +29,7 @@ class TasksToCome {
   bool any() const { return !again_.empty() || ahead_; }
   bool may_come() const { return any() || (!over_ && waits_); }
   void again(MapTask task) { again_.push_back(std::move(task)); }
+  std::uint64_t left_to_try() const;       // that have failed, and would be tried again
   void put_off(MapTask task) { again_.push_front(std::move(task)); }
 
  private:

@@ -45,6 +45,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t longest_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
 constexpr int kill_patience_ms = 100;
+constexpr const char *answered = ".last", *late_answer = ".late";   // files
 constexpr Millis turn_poll{5};                             // flock has no deadline; this is the price of one
 
 std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
@@ -70,12 +71,15 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
   if (!again)
     if (auto outcome = take_turn(deadline)) return *outcome;
   GiveBack<Pending> turn{lock_, pending_};
-  if (!again && whom == AnswerFor::all && replay_if_newer(request, asked_ms, on_record)) return {};
+  if (!again && whom == AnswerFor::all)
+    if (auto outcome = replay_if_newer(request, asked_ms, on_record)) return *outcome;
   Pending question = again ? *std::exchange(pending_, std::nullopt) : Pending{request, {}, monotonic_ms()};
   for (const std::string& line : question.lines) on_record(line);
   ProbeOutcome outcome = again ? hear(question, deadline, on_record, still_coming)
                                : put(question, deadline, on_record, still_coming);
-  if (outcome.end == ProbeOutcome::End::complete && whom == AnswerFor::all) remember(question);
+  const bool is_all = outcome.end == ProbeOutcome::End::complete;
+  const bool is_late = outcome.end == ProbeOutcome::End::timed_out && !pending_;
+  if (whom == AnswerFor::all && (is_all || is_late)) remember(question, is_all ? answered : late_answer);
   return outcome;
 }
 
@@ -264,9 +268,11 @@ bool ProbeRunner::has_memory() const {
          s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-std::optional<LastAnswer> ProbeRunner::last_answer() const {
+std::optional<LastAnswer> ProbeRunner::last_answer() const { return kept_answer(answered); }
+
+std::optional<LastAnswer> ProbeRunner::kept_answer(const char* which) const {
   if (!has_memory()) return std::nullopt;
-  auto text = read_file(file(".last"), longest_answer);
+  auto text = read_file(file(which), longest_answer);
   if (!text) return std::nullopt;
   auto lines = split_lines(*text);
   if (lines.size() < 3 || lines.back() != ".") return std::nullopt;
@@ -281,21 +287,27 @@ std::optional<LastAnswer> ProbeRunner::last_answer() const {
   return last;
 }
 
-bool ProbeRunner::replay_if_newer(const std::string& request, std::int64_t asked_ms, const OnRecord& on_record) const {
-  if (!lock_ || monotonic_ms() - asked_ms < 2) return false;  // we did not have to wait: nobody asked meanwhile
-  auto last = last_answer();
-  if (!last || last->request != request || monotonic_ms() - last->age.count() < asked_ms) return false;
-  for (const std::string& line : last->lines) on_record(line);
-  return true;
+// Also where that one was not answered in time: else many who wait for a driver that hangs would have to do so one by one.
+std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& request, std::int64_t asked_ms,
+                                                         const OnRecord& on_record) const {
+  if (!lock_ || monotonic_ms() - asked_ms < 2) return std::nullopt;  // we did not have to wait: nobody asked meanwhile
+  for (const char* which : {answered, late_answer}) {
+    const auto kept = kept_answer(which);
+    if (!kept || kept->request != request || monotonic_ms() - kept->age.count() < asked_ms) continue;
+    for (const std::string& line : kept->lines) on_record(line);
+    if (which == late_answer) return ProbeOutcome{ProbeOutcome::End::timed_out, "it did not answer in time", wall_now()};
+    return ProbeOutcome{};
+  }
+  return std::nullopt;
 }
 
-void ProbeRunner::remember(const Pending& question) const {
+void ProbeRunner::remember(const Pending& question, const char* which) const {
   if (!lock_) return;
   std::string text = boot_id() + " " + std::to_string(question.began_ms) + "\n" + question.request + "\n";
   for (const std::string& line : question.lines) text += line + "\n";
   text += ".\n";
   try {
-    write_file(file(".last"), text, 0600);
+    write_file(file(which), text, 0600);
   } catch (const Error&) {
     // A full disk costs the memory of this answer, nothing else.
   }

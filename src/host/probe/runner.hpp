@@ -90,8 +90,10 @@ class ProbeRunner {
   ProbeOutcome late() const;
   ProbeOutcome give_up();
   std::string describe_end();
-  bool replay_if_newer(const std::string& request, std::int64_t asked_ms, const OnRecord& on_record) const;
-  void remember(const Pending& question) const;
+  std::optional<LastAnswer> kept_answer(const char* which) const;
+  std::optional<ProbeOutcome> replay_if_newer(const std::string& request, std::int64_t asked_ms,
+                                              const OnRecord& on_record) const;
+  void remember(const Pending& question, const char* which) const;
   std::string file(const char* suffix) const { return options_.runtime_dir + "/" + options_.name + suffix; }
 
   ProbeOptions options_;

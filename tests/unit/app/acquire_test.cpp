@@ -523,6 +523,16 @@ TEST_F(LateDriver, ItIsUnavailableWhenTheWaitIsOver) {
   EXPECT_EQ(slept, 2);
 }
 
+TEST_F(LateDriver, AGpuThatIsSickWhenItAnswersEndsNoWaitEither) {
+  then = [&] {                                  // lost at first, and later well again
+    fake.backend->gpus[0].health = slept < 8 ? model::Health::lost : model::Health::ok;
+    until = 8;
+  };
+  EXPECT_EQ(acquire(*fake.site, want(2), {}).chosen.size(), 2u);
+  EXPECT_EQ(slept, 8);
+  EXPECT_EQ(fake.store.entered.size(), 1u) << "the place in line is kept";
+}
+
 TEST_F(LateDriver, AnInterruptEndsTheWait) {
   woken = port::Wake::other_fd;
   EXPECT_EQ(failure_of(fake, want(2)), ErrorCode::interrupted);
