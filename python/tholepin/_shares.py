@@ -91,8 +91,6 @@ class Shares:
         try:
             now = self._shown_anew(several)
             self._shown_at = time.monotonic()
-        except WrongRequest:
-            raise
         except Error as problem:
             named = [share.by_names for share in several if share.by_names is not None]
             if len(named) < len(several):
@@ -103,12 +101,14 @@ class Shares:
         return None
 
     def _shown_anew(self, shares: Sequence[Share]) -> list[Mapping[str, str | None]]:
-        changes: dict[int, Mapping[str, str | None]] = {}
-        for claim in {share.is_around: None if share.is_around else self._claim for share in shares}.values():
-            those = [share for share in shares if share.is_around == (claim is None)]
-            for share, told in zip(those, _shared_out(claim, [share.gpus for share in those], None, anew=True)):
-                changes[id(share)] = _change(told) if not share.is_around else {} if told is None else _lists_of(told)
-        return [changes[id(share)] for share in shares]
+        own = [share.gpus for share in shares if not share.is_around]
+        around = [share.gpus for share in shares if share.is_around]
+        told_own = iter(_shared_out(self._claim, own, None, anew=True) if own else ())
+        try:
+            told_around = iter(_shared_out(None, around, None, anew=True) if around else ())
+        except WrongRequest:  # another claim is around by now, or somebody has made that up
+            told_around = iter([None] * len(around))
+        return [_lists_of(next(told_around)) if share.is_around else _change(next(told_own)) for share in shares]
 
     def renew_unless_just_shown(self) -> Error | None:
         """The same of all of them, where what was seen of the driver is no longer of now."""
@@ -140,13 +140,7 @@ class Shares:
         for share in those:
             share.gpus, share.by_names = told
             share.is_around = True
-        try:
-            problem = self.renew(those[:1])
-        except WrongRequest:  # no GPUs of that claim: somebody has made that up
-            for share in those:
-                share.gpus, share.by_names, share.is_around = (), None, False
-            return
-        if problem is not None:
+        if (problem := self.renew(those[:1])) is not None:
             raise problem
         for share in those[1:]:
             share.change = {**share.change, **those[0].change}
@@ -290,8 +284,10 @@ def _change(told: Mapping[str, Any]) -> dict[str, str | None]:
     return {**told["set"], **dict.fromkeys(told["unset"])}
 
 
-def _lists_of(told: Mapping[str, Any]) -> dict[str, str | None]:
+def _lists_of(told: Mapping[str, Any] | None) -> dict[str, str | None]:
     """Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own."""
+    if told is None:  # it is around no more
+        return {}
     return {name: told["set"][name] for name in (*_LISTS.values(), "THOLE_GPUS") if name in told["set"]}
 
 

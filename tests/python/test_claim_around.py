@@ -74,3 +74,10 @@ def test_what_nobody_has_told_is_passed_over(monkeypatch, told):
     monkeypatch.setenv("THOLE_GPUS", told)
     with tholepin.Pool(1) as pool:
         assert pool.apply(os.getenv, ["THOLE_GPUS"]) == told
+
+
+def test_a_pool_outlasts_the_claim_that_was_around(machine):
+    with tholepin.claim(1, on=[1], wait=0):
+        pool = tholepin.Pool(1, maxtasksperchild=1)
+    with pool, tholepin.claim(1, on=[2], wait=0):
+        assert [pool.apply(abs, [-n]) for n in range(4)] == [0, 1, 2, 3]
