@@ -43,7 +43,7 @@ struct CommandEnded {
 };
 struct RestStirred {};                           // some of what commands have left behind has come or gone
 struct Readable { int fd = -1; };                // one of those that are watched
-struct Signalled { int number = 0; };            // sent to us, and no affair of a command that runs
+struct Signalled { int number = 0; bool commands = false; };   // sent to us; `commands`: an affair of the command that runs
 struct WeStop {};                                // Ctrl-Z: the next wait stands still, and the commands with us
 struct WeSlept { Millis length{}; };             // it did; after each WeStop
 using CommandEvent = std::variant<CommandEnded, RestStirred, Readable, Signalled, WeStop, WeSlept>;

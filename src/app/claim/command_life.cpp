@@ -57,13 +57,14 @@ void CommandLife::heard(const port::CommandEvent& event) {
   if (std::holds_alternative<port::RestStirred>(event)) return tell(plan::Stirred{});
   if (const auto* told = std::get_if<port::Signalled>(&event)) {
     const Signal signal{told->number};
-    if (is_interrupt(signal) && impatience_.hurries(signal, clock_.steady())) tell(plan::Hurried{});
+    if (!is_interrupt(signal)) return;
+    if (!told->commands && impatience_.hurries(signal, clock_.steady())) tell(plan::Hurried{});
+    else if (told->commands) impatience_.asked(clock_.steady());   // what ends the command may be told to us once more
     return;
   }
   if (const auto* slept = std::get_if<port::WeSlept>(&event)) return tell(plan::Slept{slept->length});
   const auto* end = std::get_if<port::CommandEnded>(&event);
   if (!end || end->bay != bay_) return;
-  impatience_.asked(clock_.steady());            // what has ended the command may be told to us once more
   put_how(ended_, end->how);
   peak_memory_kib_ = end->how.peak_memory_kib;
   why_it_ended_ = life_.why;

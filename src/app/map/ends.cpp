@@ -28,8 +28,8 @@ void Map::signalled(int number) {
     return;
   }
   const bool first = !outcome_.interrupted;
-  const bool again = impatience_.hurries(model::Signal{number}, now());
-  impatience_.asked(now());
+  const bool again = !first && impatience_.hurries(model::Signal{number}, now());
+  if (first || again) impatience_.asked(now());
   if (first) outcome_.interrupted = number;
   stop_ = Stop::now;
   if (first || again) end_tasks(again);

@@ -101,7 +101,8 @@ void Foreground::take_signal(const signalfd_siginfo& signal) {
   const int number = static_cast<int>(signal.ssi_signo);
   if (number == SIGCHLD) return reap();
   if (command_ == 0 && number == SIGTSTP) return will_stop(number);   // with what it has left behind, for the shell's sake
-  if (command_ == 0) return events_.push_back(port::Signalled{number});
+  events_.push_back(port::Signalled{number, command_ != 0});
+  if (command_ == 0) return;
   const bool to_group = witness_->saw(number);   // asked every time, because it also forgets
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.

@@ -12,10 +12,10 @@ namespace thole::plan {
 // kernel tell, and so does whoever signals a tree. Nor does a hang-up say that somebody waits.
 class Impatience {
  public:
-  void asked(SteadyTime now) { if (!asked_) asked_ = now; }    // for the first time
+  void asked(SteadyTime now) { asked_ = now; }
 
   bool hurries(model::Signal signal, SteadyTime now) const {
-    return asked_ && signal != model::Signal::hang_up && now - *asked_ >= told_twice_within;
+    return signal != model::Signal::hang_up && (!asked_ || now - *asked_ >= told_twice_within);
   }
 
  private:

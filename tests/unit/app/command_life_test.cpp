@@ -166,7 +166,6 @@ TEST_F(Lingering, AHangUpLeavesItAlone) {
   play(life);
   EXPECT_FALSE(life.is_over());
   EXPECT_EQ(commands.sent, Words{});
-  commands.clock.now += 1s;
   life.heard(port::Signalled{SIGTERM});
   EXPECT_EQ(commands.sent, Words{"0:15"});
 }
@@ -174,9 +173,13 @@ TEST_F(Lingering, AHangUpLeavesItAlone) {
 // timeout(1) tells its child and then its group: what ended the command is no further asking.
 TEST_F(Lingering, WhatHasEndedTheCommandDoesNotEndItTwice) {
   auto life = lingering();
+  life.heard(port::Signalled{SIGTERM, true});
   life.heard(port::Signalled{SIGTERM});
   play(life);
   EXPECT_EQ(commands.sent, Words{});
+  commands.clock.now += 1s;
+  life.heard(port::Signalled{SIGTERM});
+  EXPECT_EQ(commands.sent, Words{"0:15"});
 }
 
 TEST_F(CommandLifeTest, WhatCannotBeReadIsNamedAllTheSame) {
