@@ -22,7 +22,7 @@ def obtain(holding: Holding, machine: _native.Machine, request: bytes, patience:
     try:
         _native.call_into(holding.handles, "thole_claim_gpus", machine, request, 0, -1)
         return
-    except errors.NoneFree:
+    except (errors.NoneFree, errors.DriverError):  # a driver that is late is waited for, too; a sick GPU is refused once more
         if patience.milliseconds == 0:
             raise
     canceller = patience.canceller()

@@ -209,10 +209,12 @@ def test_one_asking_told_twice_is_not_the_user_once_more(box, signals):
     assert (box.folder / "saved").exists()
 
 
-def test_what_had_ended_when_we_failed_leaves_nobody_behind(box):
+@pytest.mark.parametrize("more", [[], ["-k"], ["--line-buffer"], ["--json"]], ids=" ".join)
+def test_who_had_ended_when_we_failed_stands_in_the_log_and_leaves_nobody_behind(box, more):
     os.mkfifo(box.folder / "gate")
     task = "cat gate; sleep 600 & echo $! >> left; echo out"
-    words = [*box.words, "map", "-g", "0", "-j", "3", "sh", "-c", f"echo >> begun; {task}", "sh", ":::", *"123"]
+    words = [*box.words, "map", "-g", "0", "-j", "3", *more, "--joblog", "log"]
+    words += ["sh", "-c", f"echo >> begun; {task}", "sh", ":::", *"123"]
     with open("/dev/full", "w") as full, subprocess.Popen(words, stdout=full, stderr=subprocess.PIPE, env=box.environment,
                                                           cwd=box.folder, text=True) as started:
         begun = box.folder / "begun"
@@ -226,6 +228,7 @@ def test_what_had_ended_when_we_failed_leaves_nobody_behind(box):
         _, err = started.communicate(timeout=100)
     assert started.returncode == 125 and "cannot write" in err
     assert all(gone(int(pid)) for pid in (box.folder / "left").read_text().split())
+    assert sorted(line[0] for line in log_of(box)) == [*"123"]
 
 
 def test_who_would_be_tried_again_when_nothing_is_begun_any_more_was_cut_short(box):

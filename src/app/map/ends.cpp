@@ -1,6 +1,7 @@
 // How tasks of `map` are ended, with all others or each by itself, and what is done when that is our own failure's doing.
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 #include <variant>
 
@@ -111,7 +112,7 @@ void Map::give_up(std::size_t number) {
   else end_quietly(bay);
 }
 
-// Nothing is told any more: that may be what has failed.
+// Nothing is said any more: that may be what has failed.
 void Map::end_everything() {
   telling_ = false;
   stop_ = Stop::now;
@@ -129,13 +130,16 @@ void Map::end_everything() {
   }
 }
 
+// Who has ended by himself is told all the same, as far as it goes: what is in the log is not run a second time.
 void Map::handle_quietly(const port::PoolEvent& event) {
   if (event.kind == Kind::signal) return signalled(event.number);
   if (event.kind != Kind::ended && event.kind != Kind::alone) return;
-  MapBay& bay = bays_[event.bay];
-  if (!bay.life) return;
-  if (event.kind == Kind::ended && event.left_group) leave_rest(event.bay);
-  else end_quietly(bay);
+  if (!bays_[event.bay].life) return;
+  try {
+    handle(event);
+  } catch (const std::exception&) {
+    if (bays_[event.bay].life) end_quietly(bays_[event.bay]);
+  }
 }
 
 // Its command has ended, and was perhaps asked to when it already had.

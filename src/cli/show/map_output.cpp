@@ -125,7 +125,7 @@ void MapOutput::text(const app::MapTask& task, bool errors, std::string_view byt
 // The next line there is another task's, or that of another try.
 void MapOutput::text_ends(const app::MapTask& task) {
   const auto rest = rests_.find(task.bay);
-  if (rest == rests_.end()) return;
+  if (rest == rests_.end() || is_lost_) return;
   for (auto [kept, fd] : {std::pair{&rest->second.output, STDOUT_FILENO}, {&rest->second.errors, STDERR_FILENO}}) {
     if (!kept->text.empty() || kept->is_shown_in_part) write(fd, kept->text + "\n");
     *kept = {};
