@@ -33,6 +33,7 @@
 #include "base/text.hpp"
 #include "host/claims/store.hpp"
 #include "load.hpp"
+#include "lost_wake.hpp"
 #include "plan/turn/turn.hpp"
 #include "proof.hpp"
 
@@ -117,40 +118,6 @@ port::Entry random_entry(const Site& site) {
   return entry;
 }
 
-// What a pass has shown and decided, for describe_lost.
-struct Pass {
-  std::string wake = "first";
-  std::int64_t at_ms = 0;
-  std::string seen;
-};
-
-std::string numbers(const std::vector<std::uint64_t>& all) {
-  std::string text;
-  for (const std::uint64_t one : all) text += (text.empty() ? "" : " ") + std::to_string(one);
-  return text.empty() ? "nobody" : text;
-}
-
-std::string describe(const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
-                     const model::Decision& decision, WallTime now) {
-  std::string text;
-  for (unsigned slot = 0; slot < queue.slots.size(); ++slot) {
-    if (!wants.eligible.test(slot)) continue;
-    text += fmt::format(" unit {}:", slot);
-    for (const model::SlotHolder& holder : queue.slots[slot].holders)
-      text += fmt::format(" {}{}{}", holder.shared ? "share" : "whole", holder.memory_mib || !holder.shared ? "" : " unknown",
-                          holder.until ? fmt::format(" for {} ms", (*holder.until - now).count()) : "");
-  }
-  text += ";";
-  for (const model::TicketView& ticket : queue.tickets)
-    if ((ticket.eligible & wants.eligible).any())
-      text += fmt::format(" {}{}{}{}", ticket.number, ticket.shared ? " share" : "", ticket.stopped ? " stopped" : "",
-                          mine == ticket.number ? " (mine)" : "");
-  if (const auto* wait = std::get_if<model::Wait>(&decision))
-    text += fmt::format("; waits behind {}, follows {}, watches {}, wakes {}", wait->behind.value_or(0),
-                        numbers(wait->follow), wait->watch.to_ullong(), numbers(wait->nudge));
-  return text;
-}
-
 // The real rule, over units that are all healthy and free of strangers. `overtook`: it let this one go before an earlier one.
 model::Rule rule_for(const port::Entry& entry, bool* overtook = nullptr, std::string* seen = nullptr) {
   return [&entry, overtook, seen](const model::QueueView& queue, std::optional<std::uint64_t> mine, const model::Wants& wants,
@@ -178,17 +145,6 @@ struct Won {
   bool backfilled = false;
 };
 
-// What is needed to find out why nobody woke it.
-void describe_lost(const port::Entry& entry, const model::Wait& last, bool overtook, const std::vector<Pass>& passes) {
-  say("came by the clock: wanted {} of {} units, {}, time {}; overtook {}; had waited behind {}, watching {}, {} nudged, "
-      "promise {}\n",
-      entry.count, entry.eligible.size(), entry.shared ? "shared" : "exclusive", entry.time ? entry.time->count() : 0, overtook,
-      last.behind ? std::to_string(*last.behind) : "nobody", last.watch.count(), last.nudge.size(), last.promise.has_value());
-  const std::size_t first = passes.size() - std::min<std::size_t>(passes.size(), 4);
-  for (std::size_t i = first; i < passes.size(); ++i)
-    say("  pass {}, {} ms before, by {}:{}\n", i, passes.back().at_ms - passes[i].at_ms, passes[i].wake, passes[i].seen);
-}
-
 // Waits its turn, and keeps the books of wake-ups and promises.
 std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bool count_promises) {
   auto began = std::chrono::steady_clock::now();
@@ -206,7 +162,7 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
     if (claim) {
       if (place->progress_by_timeout() != 0) {
         if (disturbed) ++tally->by_timeout_unjudged;
-        else tally->load.note_late_wake(), describe_lost(entry, last, overtook, passes);
+        else tally->load.note_late_wake(), say("{}", describe_lost(entry, last, overtook, passes));
       }
       maximum(tally->longest_wait_ms, std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - began).count());
       if (promise && disturbed && count_promises) ++tally->unjudged;

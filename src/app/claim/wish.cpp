@@ -31,12 +31,10 @@ Wish wish_for(const Site& site, const model::Request& asked, const AcquireOption
     if (may_wait) wish.late = late_ones(site, wish.request, selection);
     wish.eligible = selection.units;
     if (wish.late.empty()) wish.eligible = eligible_units(site, wish.request, std::move(selection));
-  } catch (const DriverTrouble& error) {
-    if (!had_any && !(in_line && in_time && !wish.eligible.empty())) throw;
-    if (had_any) wish.eligible.clear();          // what it had is what it stands for
-    wish.lack = error;
   } catch (const Error& error) {
-    if (!had_any || !may_come_back(error)) throw;
+    const bool is_sickness = !wish.eligible.empty();   // they would do, and cannot be used
+    if (had_any ? !may_come_back(error) : !(in_line && in_time && is_sickness)) throw;
+    if (had_any) wish.eligible.clear();          // what it had is what it stands for
     wish.lack = error;
   }
   for (model::Request* request : {&wish.request, &wish.lasting})

@@ -295,8 +295,7 @@ std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& requ
     const auto kept = kept_answer(which);
     if (!kept || kept->request != request || monotonic_ms() - kept->age.count() < asked_ms) continue;
     for (const std::string& line : kept->lines) on_record(line);
-    if (which == late_answer) return ProbeOutcome{ProbeOutcome::End::timed_out, "it did not answer in time", wall_now()};
-    return ProbeOutcome{};
+    return which == late_answer ? late() : ProbeOutcome{};
   }
   return std::nullopt;
 }
