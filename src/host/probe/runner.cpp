@@ -1,9 +1,5 @@
 // How this works. Parent and probe talk over a socket pair that is the probe's descriptors 0 and 1; lines both ways, a lone "."
-// ends an answer. One question of this user is asked at a time: the asker holds a flock on `<name>.lock`, on an open file
-// description that the probe shares. So a probe that cannot be killed goes on holding the lock, whether or not its parent
-// lives: the kernel itself tells the next run not to start another, and lets go when the driver lets go. The text in the lock
-// file says since when, for people. A parent that abandons its probe also writes `abandoned`,
-// so that later runs need not wait to find out.
+// ends an answer. One question of this user is asked at a time (turn.hpp).
 //
 // The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run
 // that had to wait for its turn takes the answer of the same question that was asked after its own would have been.
@@ -46,7 +42,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t longest_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
 constexpr int kill_patience_ms = 100;
 constexpr const char *answered = ".last", *late_answer = ".late";   // files
-constexpr Millis turn_poll{5};                             // flock has no deadline; this is the price of one
 
 std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::now().time_since_epoch()).count(); }
 
@@ -55,9 +50,9 @@ WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_cloc
 // Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more) or a question is open.
 template <class Question>
 struct GiveBack {
-  const Fd& lock;
+  const ProbeTurn& turn;
   const std::optional<Question>& open;
-  ~GiveBack() { if (lock && !open) ::flock(lock.get(), LOCK_UN); }
+  ~GiveBack() { if (!open) turn.give_back(); }
 };
 
 }  // namespace
@@ -70,7 +65,7 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
   const bool again = pending_.has_value();
   if (!again)
     if (auto outcome = take_turn(deadline)) return *outcome;
-  GiveBack<Pending> turn{lock_, pending_};
+  GiveBack<Pending> turn{turn_, pending_};
   if (!again && whom == AnswerFor::all)
     if (auto outcome = replay_if_newer(request, asked_ms, on_record)) return *outcome;
   Pending question = again ? *std::exchange(pending_, std::nullopt) : Pending{request, {}, monotonic_ms()};
@@ -83,31 +78,16 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
   return outcome;
 }
 
-// Opens the lock file on first use and waits for the lock. Without a usable runtime directory there is nothing to take.
+// Without a usable runtime directory there is none to take.
 std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
   if (options_.runtime_dir.empty()) return std::nullopt;
-  if (!lock_) {
+  if (!turn_.has_file()) {
     make_directory(options_.runtime_dir, 0700);
     if (!has_memory()) return std::nullopt;
-    lock_ = create_at(AT_FDCWD, file(".lock").c_str(), O_RDWR | O_NOFOLLOW, 0600);
-    if (!lock_) return std::nullopt;
   }
-  std::string note;
-  auto stuck = [&](std::string_view why) {
-    ProbeOutcome outcome{ProbeOutcome::End::occupied, std::string(why), {}};
-    auto words = split(trim(note), ' ');                   // "asking|abandoned PID ISO-TIME"
-    if (words.size() != 3) return outcome;
-    outcome.detail += " (process " + std::string(words[1]) + ")";
-    outcome.stuck_since = parse_iso(words[2]);
-    return outcome;
-  };
-  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    note = read_file(file(".lock"), 256).value_or("");
-    if (note.starts_with("abandoned ")) return stuck("an earlier probe is stuck in the driver and cannot be killed");
-    if (Clock::now() >= deadline) return stuck("another probe has been waiting for the driver");
-    ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(poll_timeout(deadline, Clock::now()), 1))));
-  }
-  return std::nullopt;
+  auto occupied = turn_.take(deadline);
+  if (!occupied) return std::nullopt;
+  return ProbeOutcome{ProbeOutcome::End::occupied, std::move(occupied->why), occupied->since};
 }
 
 std::string ProbeRunner::no_probe(int sys_errno) const {
@@ -118,14 +98,15 @@ std::string ProbeRunner::no_probe(int sys_errno) const {
 // Spawns the probe in a session of its own. Returns why that failed.
 std::optional<std::string> ProbeRunner::start() {
   if (options_.program.empty()) return "no program to run the probe with";
+  turn_.asks(0);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return no_probe(errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // Sources of dup2 must not be its targets, or a later action overwrites them.
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
-  Fd lock = lock_ ? Fd(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 10)) : Fd();
-  if (!theirs || (lock_ && !lock)) return no_probe(errno);
+  Fd lock = turn_.has_file() ? Fd(::fcntl(turn_.descriptor(), F_DUPFD_CLOEXEC, 10)) : Fd();
+  if (!theirs || (turn_.has_file() && !lock)) return no_probe(errno);
 
   SpawnTables t;
   ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 0);
@@ -151,10 +132,7 @@ ProbeOutcome ProbeRunner::put(Pending& question, SteadyTime deadline, const OnRe
   for (bool was_warm = warm();; was_warm = false) {
     if (!warm())
       if (auto why = start()) return {ProbeOutcome::End::not_started, *why, {}};
-    if (lock_) {
-      std::string note = "asking " + std::to_string(pid_) + " " + format_iso(wall_now()) + "\n";
-      if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
-    }
+    turn_.asks(pid_);
     std::string line = question.request + "\n";
     ProbeOutcome outcome{ProbeOutcome::End::crashed, "", {}};
     if (::send(channel_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
@@ -205,12 +183,7 @@ ProbeOutcome ProbeRunner::hear(Pending& question, SteadyTime deadline, const OnR
 }
 
 ProbeOutcome ProbeRunner::late() const {
-  ProbeOutcome outcome{ProbeOutcome::End::timed_out, "it did not answer in time", wall_now()};
-  if (!lock_) return outcome;
-  auto words = read_file(file(".lock"), 256).value_or("");
-  auto note = split(trim(words), ' ');
-  if (note.size() == 3) outcome.stuck_since = parse_iso(note[2]);
-  return outcome;
+  return {ProbeOutcome::End::timed_out, "it did not answer in time", turn_.asked_since().value_or(wall_now())};
 }
 
 ProbeOutcome ProbeRunner::give_up() {
@@ -236,11 +209,7 @@ void ProbeRunner::discard() {
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
   if (::waitpid(pid, nullptr, WNOHANG) != 0) return helper_ended(pid);   // reaped, or somebody else's SIGCHLD handling did
-  // Abandoned: it keeps the lock by its own copy. Ours is closed, so that we do not unlock it, and is opened anew next time.
-  if (!lock_) return;
-  std::string note = "abandoned " + std::to_string(pid) + " " + format_iso(wall_now()) + "\n";
-  if (::ftruncate(lock_.get(), 0) == 0) (void)!::pwrite(lock_.get(), note.data(), note.size(), 0);
-  lock_.reset();
+  turn_.leave_to(pid);
 }
 
 // How the probe ended by itself; reaps it.
@@ -290,7 +259,7 @@ std::optional<LastAnswer> ProbeRunner::kept_answer(const char* which) const {
 // Also where that one was not answered in time: else many who wait for a driver that hangs would have to do so one by one.
 std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& request, std::int64_t asked_ms,
                                                          const OnRecord& on_record) const {
-  if (!lock_ || monotonic_ms() - asked_ms < 2) return std::nullopt;  // we did not have to wait: nobody asked meanwhile
+  if (!turn_.has_file() || monotonic_ms() - asked_ms < 2) return std::nullopt;  // no wait: nobody asked meanwhile
   for (const char* which : {answered, late_answer}) {
     const auto kept = kept_answer(which);
     if (!kept || kept->request != request || monotonic_ms() - kept->age.count() < asked_ms) continue;
@@ -301,7 +270,7 @@ std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& requ
 }
 
 void ProbeRunner::remember(const Pending& question, const char* which) const {
-  if (!lock_) return;
+  if (!turn_.has_file()) return;
   std::string text = boot_id() + " " + std::to_string(question.began_ms) + "\n" + question.request + "\n";
   for (const std::string& line : question.lines) text += line + "\n";
   text += ".\n";

@@ -11,6 +11,7 @@
 
 #include "base/fd.hpp"
 #include "base/time.hpp"
+#include "host/probe/turn.hpp"
 
 namespace thole::host {
 
@@ -97,7 +98,7 @@ class ProbeRunner {
   std::string file(const char* suffix) const { return options_.runtime_dir + "/" + options_.name + suffix; }
 
   ProbeOptions options_;
-  Fd lock_;                                                // shared with the probe: a stuck one keeps it locked
+  ProbeTurn turn_{file(".lock")};
   Fd channel_;                                             // our end of the socket pair
   pid_t pid_ = 0;
   std::string buffer_;

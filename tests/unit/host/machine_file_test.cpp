@@ -52,12 +52,12 @@ std::string complaint(const std::string& name, const std::vector<std::string>& d
 }
 
 // A process that lives until it is told to end.
-class Child {
+class Sleeper {
  public:
-  Child() : pid_(::fork()) {
+  Sleeper() : pid_(::fork()) {
     while (pid_ == 0) ::pause();
   }
-  ~Child() { end(), ::waitpid(pid_, nullptr, 0); }
+  ~Sleeper() { end(), ::waitpid(pid_, nullptr, 0); }
   pid_t pid() const { return pid_; }
   void end() {  // it is a zombie afterwards: nobody has waited for it yet
     ::kill(pid_, SIGKILL);
@@ -159,7 +159,7 @@ TEST(MachineFile, AHalfWrittenFileKeepsTheLastGoodReadingAndSaysSo) {
 TEST(MachineFile, AWatchedProcessLeavesTheUseWhenItEnds) {
   Folder folder;
   std::string path = folder / "m.json";
-  Child watched, unwatched;
+  Sleeper watched, unwatched;
   write_file(path, one_gpu(fmt::format(
       R"({{"memory_used_mib": 7000, "utilization_percent": 90, "processes": [{{"pid": {}, "memory_mib": 4000, "watch": true}},
           {{"pid": {}, "memory_mib": 2500, "watch": false}}, {{"pid": {}, "memory_mib": 500, "watch": true}}]}})",
@@ -184,7 +184,7 @@ TEST(MachineFile, AWatchedProcessLeavesTheUseWhenItEnds) {
 TEST(MachineFile, TheLastWatchedProcessTakesTheUtilisationWithIt) {
   Folder folder;
   std::string path = folder / "m.json";
-  Child child;
+  Sleeper child;
   write_file(
       path,
       one_gpu(fmt::format(

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "unit/host/claims_fixture.hpp"
 
 namespace thole::host {
 namespace {
@@ -185,6 +186,32 @@ TEST_F(ProbeRunnerTest, NoSecondProbeIsAskedWhileTheFirstHasNotAnswered) {
   first.join();
   ProbeRunner after(script("read q; echo ."));
   EXPECT_EQ(ask(after).end, End::complete);
+}
+
+// Ctrl-Z: its probe goes on, and is in a session of its own.
+TEST_F(ProbeRunnerTest, WhoIsStoppedWhileItAsksKeepsTheTurnFromNobody) {
+  claim_tests::Child stopped([&](claim_tests::Child& self) {
+    ProbeRunner runner(script("read q; echo started; read q; echo .; read more"));
+    const auto stops = [&](std::string_view) {
+      ::raise(SIGSTOP);
+      return Millis(1);
+    };
+    self.say(runner.ask("q", answer_patience, stops).end == End::timed_out ? 't' : 'n');
+    const ProbeOutcome again = runner.ask("q", Millis(100), [](std::string_view) { return std::nullopt; });
+    return again.end == End::occupied ? 0 : 1;
+  });
+  int status = 0;
+  ASSERT_EQ(::waitpid(stopped.pid(), &status, WUNTRACED), stopped.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  ProbeRunner other(script("read q; echo mine; echo .; read q; echo its; read never"));
+  EXPECT_EQ(ask(other).end, End::complete);
+  EXPECT_THAT(lines_, ElementsAre("mine"));
+  other.ask("q", answer_patience, [&](std::string_view) {
+    ::kill(stopped.pid(), SIGCONT);
+    EXPECT_EQ(stopped.hear(), 't');
+    EXPECT_EQ(stopped.wait(), 0) << "it takes turns with the others again";
+    return Millis(1);
+  });
 }
 
 TEST_F(ProbeRunnerTest, AnAnswerThatDidNotComeInTimeIsKeptForWhoWaits) {
