@@ -1,6 +1,7 @@
 // A claim of ours, as the value that owns its units.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -59,7 +60,8 @@ struct ClaimParts {
   std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
   std::vector<std::string> keys;       // the units, in slot order
   ClaimLocks locks;                    // the locked FIFOs, the directory's own locks, the note: in this order, CLOEXEC
-  std::uint64_t joined_us = 0, taken_us = 0;   // CLOCK_BOOTTIME: when the place in line was taken, and the units
+  std::uint64_t taken_us = 0;          // CLOCK_BOOTTIME
+  std::vector<std::uint64_t> passed = {};   // tickets that stood before it in line for one of these units as it took them
 };
 
 // Destroying it, release(), or the death of the last process that has copies of its locks lets its units go.
@@ -91,8 +93,8 @@ class Claim {
   bool is_all_of_another() const { return state_ == State::joined || state_ == State::reused; }   // nothing was taken for it
   const std::string& id() const { return parts_.id; }
   const std::vector<std::string>& keys() const { return parts_.keys; }
-  std::uint64_t joined_us() const { return parts_.joined_us; }
   std::uint64_t taken_us() const { return parts_.taken_us; }
+  bool has_passed(std::uint64_t ticket) const { return std::ranges::find(parts_.passed, ticket) != parts_.passed.end(); }
 
   // Of its own locks, for whoever may be given copies of them; good until it is released.
   std::vector<int> descriptors() const { return add({}, parts_.locks); }

@@ -107,9 +107,9 @@ class ClaimLine {
   // their tickets were written over: their numbers and users.
   virtual std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) = 0;
 
-  // The living waiters that want one of this claim's units, and should have them when a task of it has ended: who joined the
-  // line after this claim did; who was in line before and was passed, only when the claim is old. So a waiter that cannot
-  // start, or will not, costs a claim once in a while and not with every task. Without the mutex.
+  // The living waiters that want one of this claim's units, and should have them when a task of it has ended: those who were
+  // passed when it was taken, though, only when the claim is old. So a waiter that cannot start, or will not, costs a claim
+  // once in a while and not with every task. Without the mutex.
   virtual std::vector<pid_t> wanted_by(const Claim& claim) = 0;
 };
 

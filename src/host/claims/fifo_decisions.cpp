@@ -44,7 +44,6 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   port::ClaimParts parts;
   parts.id = entry_.id;
   parts.taken_us = boot_clock_us();
-  parts.joined_us = turn_ ? turn_->ticket.view.number : parts.taken_us;
   std::vector<unsigned> places;
   alone_.clear();
   for (unsigned slot : decision.slots) {
@@ -59,6 +58,7 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   for (Fd& lock : pass.nodes.state().hold()) parts.locks.push_back(std::move(lock));
   // Only now: with the directory's own locks held, nobody replaces it after this look.
   if (!pass.nodes.state().current()) return Outcome::moved;
+  parts.passed = passed_for(pass, decision.slots);
   write_note(pass, decision, places, parts);
   claim.emplace(port::Claim::State::held, std::move(parts));
   store_.hook("noted");
@@ -67,6 +67,19 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   step_out(pass);
   store_.hook("left");
   return Outcome::done;
+}
+
+// Whoever takes a place before mine from now on has not been passed: one who gives back what he had goes on where he stood.
+std::vector<std::uint64_t> FifoPlace::passed_for(Pass& pass, const std::vector<unsigned>& slots) {
+  if (!pass.section.ordered()) pass.queue.read();
+  model::SlotSet taken;
+  for (unsigned slot : slots) taken.set(slot);
+  std::vector<std::uint64_t> passed;
+  for (const Ticket& ticket : pass.queue.tickets()) {
+    if (turn_ && ticket.view.number >= turn_->ticket.view.number) break;
+    if ((ticket.view.eligible & taken).any()) passed.push_back(ticket.view.number);
+  }
+  return passed;
 }
 
 // Locks one slot for the claim; false when it is taken after all. Adds the place of its note.

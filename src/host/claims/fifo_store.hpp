@@ -192,6 +192,7 @@ class FifoPlace : public port::Place {
   void hear_line();
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
+  std::vector<std::uint64_t> passed_for(Pass& pass, const std::vector<unsigned>& slots);
   bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places);
   Fd take_place(Pass& pass, unsigned slot, unsigned& place);
   void say_who_keeps_places();

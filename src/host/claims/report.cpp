@@ -399,7 +399,7 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
     if (auto slot = nodes_->slot_of(key)) held.set(*slot);
   std::vector<pid_t> waiters;
   for (const Ticket& ticket : queue.tickets()) {
-    if ((ticket.view.eligible & held).none() || (ticket.view.number < claim.joined_us() && !old)) continue;
+    if ((ticket.view.eligible & held).none() || (claim.has_passed(ticket.view.number) && !old)) continue;
     // A try to share: refused means that the waiter lives. By a descriptor that can write: who takes our lock of a dead one for
     // his hears when we close it, and the end of one that lives wakes nobody.
     Fd turn = nodes_->open_turn(ticket.place, O_RDWR);

@@ -399,18 +399,20 @@ TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
 TEST_F(Unordered, ALaneIsWantedByLivingTicketsThatCameAfterIt) {
   auto store = open();
   Fd turn = node("turn.9");
-  forge(9, ticket(7));                    // from before; nobody holds its FIFO
   auto held = try_claim(*store, entry({"GPU-0"}));
   ASSERT_TRUE(held);
-  EXPECT_TRUE(store->wanted_by(*held).empty());
   forge(9, ticket(boot_clock_us()));
   EXPECT_TRUE(store->wanted_by(*held).empty()) << "a dead one";
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
   EXPECT_EQ(store->wanted_by(*held), std::vector<pid_t>{::getpid()});
   forge(9, ticket(7));
+  EXPECT_EQ(store->wanted_by(*held).size(), 1u) << "back where it stood before, and has given back what it had";
+  held.reset();
+  const auto place = store->enter(entry({"GPU-0"}));
+  held = place->step([](auto&&...) -> model::Decision { return model::Take{{0}, {}}; });
+  ASSERT_TRUE(held);
   EXPECT_TRUE(store->wanted_by(*held).empty()) << "it was passed: giving way to it again and again helps nobody";
-  const port::Claim old(port::Claim::State::held,
-                        {.id = held->id(), .keys = held->keys(), .locks = {}, .joined_us = held->joined_us()});
+  const port::Claim old(port::Claim::State::held, {.id = held->id(), .keys = held->keys(), .locks = {}, .passed = {7}});
   EXPECT_EQ(store->wanted_by(old).size(), 1u) << "once in a while it may be able to start";
 }
 
