@@ -152,14 +152,17 @@ std::string crowd_of(std::string_view text) {
 
 }  // namespace
 
+// A page with room for one more lock was the last one. That the next one is empty tells nothing: what others gave back between
+// the two may have moved up what stood there.
 LockTable lock_table(std::chrono::nanoseconds limit) {
   LockTable table;
   const Fd fd = open_at(AT_FDCWD, "/proc/locks", O_RDONLY);
   char page[4096];
+  constexpr std::size_t longest_line = 256;
   Allowance allowance(limit);
   ssize_t size = -1;
   while (table.whole && fd && (size = ::read(fd.get(), page, sizeof page)) > 0) {
-    table.at_once = table.text.empty();
+    table.at_once = table.text.empty() && static_cast<std::size_t>(size) <= sizeof page - longest_line;
     table.text.append(page, static_cast<std::size_t>(size));
     table.whole = !allowance.over();
   }

@@ -44,7 +44,7 @@ constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{5'
 struct LockTable {
   std::string text;
   bool read = false, whole = true;
-  bool at_once = true;   // else what others give back between two pages moves what follows, and a line may be missed
+  bool at_once = true;   // on one page; else what others give back between two moves what follows, and a line may be missed
   bool names_all() const { return read && whole && at_once; }
 };
 LockTable lock_table(std::chrono::nanoseconds limit);

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 
+#include "base/made.hpp"
 #include "base/text.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
@@ -228,6 +230,20 @@ TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoinedAndProvesNothing) {
   EXPECT_TRUE(locks.whole);
   EXPECT_FALSE(locks.names_all());
   EXPECT_EQ(locks.flocks.front().pid, 1) << "who was seen last is named first";
+}
+
+// What stood behind a full page may have moved up onto it meanwhile; then the next one is empty.
+TEST(KernelLocks, AFullPageMayNotHaveBeenTheLast) {
+  const claim_tests::TemporaryFolder folder;
+  std::vector<Fd> locks;
+  std::size_t before = 0;
+  for (; before <= 4096 && locks.size() < 200; before = lock_table(for_init_to_take).text.size()) {
+    locks.push_back(create_at(AT_FDCWD, (folder.path + "/" + std::to_string(locks.size())).c_str(), O_RDWR, 0600));
+    ASSERT_EQ(::flock(locks.back().get(), LOCK_EX), 0);
+    const LockTable table = lock_table(for_init_to_take);
+    EXPECT_FALSE(table.text.size() > 4096 - 256 && table.at_once) << table.text.size();
+  }
+  EXPECT_GT(before, 4096u);
 }
 
 // Else who holds a lock that was missed would be nobody.
