@@ -356,13 +356,14 @@ bool find_program(const std::string& link, struct statx& found) {
 
 }  // namespace
 
-// Anybody can take the name. A program of our own has it from us; one of another version has the lock.
+// Anybody can take the name. A program of our own has it from us; one of another version has the lock. One that is ending has
+// neither any more, and its children may show it as their parent still.
 bool is_of_a_queue(const ProcessStat& process) {
   const bool runner = process.name == runner_name;
   if (!runner && process.name != lane_process_name) return false;
   struct statx its {}, ours {};
   const bool seen = find_program(fmt::format("/proc/{}/exe", process.pid), its);
-  if (!seen && (errno == EACCES || errno == EPERM)) return true;
+  if (!seen && (errno == EACCES || errno == EPERM || errno == ENOENT || errno == ESRCH)) return true;
   if (seen && find_program("/proc/self/exe", ours) && its.stx_ino == ours.stx_ino &&
       its.stx_dev_major == ours.stx_dev_major && its.stx_dev_minor == ours.stx_dev_minor)
     return true;

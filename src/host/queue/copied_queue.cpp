@@ -1,6 +1,7 @@
 #include "host/queue/copied_queue.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.hpp"
 #include "base/stream.hpp"
@@ -34,14 +35,16 @@ std::string directory_in(std::string_view word, const std::string& mark) {
                      port::UnseenBy::original);
 }
 
-// Beside one who writes a look may find one of the two times of before and the other of after: so they are looked at until two
-// looks find the same, or one finds them alike.
+// Beside one who writes a look may find one of the two times of before and the other of after, and many looks the same while he
+// is kept from going on: so they are looked at until one finds them alike, or two the same with a step between them for which
+// the kernel waits until his call is done. (It sets both within the call, with the inode locked, and lseek(2) locks it.)
 bool was_put_back(const model::LaneRecord& record, const Fd& file) {
   if (record.calls_seal != model::calls_seal(record)) return false;
   constexpr int most_looks = 100;
   const auto same = [](const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
   struct stat before{}, about{};
   for (int looks = 0; looks < most_looks; before = about, ++looks) {
+    if (looks > 0) static_cast<void>(::lseek(file.get(), 0, SEEK_HOLE));
     if (::fstat(file.get(), &about) != 0 || same(about.st_mtim, about.st_ctim)) return false;
     if (looks > 0 && same(about.st_mtim, before.st_mtim) && same(about.st_ctim, before.st_ctim)) return true;
   }

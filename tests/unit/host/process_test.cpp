@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,33 @@ TEST(Tree, FindsGrandchildrenParentsFirst) {
   end.write.reset();
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(our_descendants().empty());
+}
+
+// A killed lane that is on its way out: its memory has gone, and its tasks are its children still. One whose first thread alone
+// has ended shows the same.
+TEST(Tree, WhatIsBelowALaneThatIsEndingIsNotOurs) {
+  Pipe ready = make_pipe(), end = make_pipe();
+  const pid_t lane = ::fork();
+  ASSERT_GE(lane, 0);
+  if (lane == 0) {
+    be_known_as(lane_process_name);
+    end.write.reset();
+    const auto stays = [&] {
+      char byte;
+      static_cast<void>(::read(end.read.get(), &byte, 1));
+      ::_exit(0);
+    };
+    if (::fork() == 0) stays();
+    std::thread(stays).detach();
+    static_cast<void>(::write(ready.write.get(), "", 1));
+    ::syscall(SYS_exit, 0);                                // this thread alone
+  }
+  char byte;
+  ASSERT_EQ(::read(ready.read.get(), &byte, 1), 1);
+  while (::readlink(fmt::format("/proc/{}/exe", lane).c_str(), &byte, 1) >= 0) std::this_thread::yield();
+  EXPECT_TRUE(our_descendants().empty());
+  end.write.reset();
+  ::waitpid(lane, nullptr, 0);
 }
 
 // Our standard output is this descriptor while it lives.
