@@ -259,8 +259,8 @@ class Crew:
     def _end(self) -> None:
         self._fail_all(self.broken or Error("the pool was closed before this was done"))
         self._shares.release()
+        self._bell = None  # who joins finds its descriptors closed
         self._finished = True
-        self._bell = None
         self._fail_inbox()
         self._sleepers.wake()
 

@@ -2,7 +2,9 @@
 """Lists that strangers make long, and names that they borrow: locks of files by the ten thousand, notes full of locks, places
 in line in another's name. They make nobody wait, and no innocent is named."""
 import json
+import pathlib
 import re
+import time
 
 import pytest
 
@@ -198,6 +200,12 @@ def test_a_process_of_many_descriptors_delays_nobody_and_is_named(lab):
     end(mallory)
 
 
+def work_of_reading_locks():
+    began = time.process_time()
+    assert pathlib.Path("/proc/locks").read_text()
+    return time.process_time() - began
+
+
 @in_one_surrounding
 def test_a_note_full_of_locks_delays_nobody(lab):
     lab.init()
@@ -209,7 +217,7 @@ def test_a_note_full_of_locks_delays_nobody(lab):
     assert read_line(mallory.process.stdout, 200) == "up"
     for words, before in usual.items():
         worked, status, told = work_of(lab, "alice", *words)
-        assert worked < before + 1.0, (words, told)
+        assert worked < before + 20 * work_of_reading_locks(), (words, told)
         assert status in (0, 75), told
     assert lab.thole("alice", "run", "--no-wait", "--", "true").returncode == 0
     end(mallory)
