@@ -4,8 +4,8 @@
 // goes on holding it, whether or not its parent lives: the kernel itself tells the next run not to start another, and lets go
 // when the driver lets go. The text in the file says who asks, and since when. A parent that abandons its probe writes
 // `abandoned` there, so that later runs need not wait to find out. Who was stopped (Ctrl-Z) while he asked would keep the turn
-// for as long as he likes: whoever sees that deletes the file, and goes on with one of his own. So each of those who are stopped
-// may have left one probe in the driver, and nobody another.
+// for as long as he likes: whoever sees that deletes the file, and goes on with one of his own. So each of those who are
+// stopped may have left one probe in the driver, and nobody another.
 #pragma once
 
 #include <sys/types.h>
