@@ -7,7 +7,7 @@
 
 namespace thole {
 
-void Aside::begin(std::function<void()> work) {
+void AsideThread::begin(std::function<void()> work) {
   const auto all = [this, work = std::move(work)] {
     try {
       work();
@@ -24,8 +24,12 @@ void Aside::begin(std::function<void()> work) {
   }
 }
 
-std::exception_ptr Aside::end() {
+void AsideThread::join() {
   if (thread_.joinable()) thread_.join();
+}
+
+std::exception_ptr AsideThread::end() {
+  join();
   done_.silence();
   return std::exchange(failure_, nullptr);
 }

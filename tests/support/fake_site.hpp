@@ -2,13 +2,19 @@
 #pragma once
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/text.hpp"
 
 namespace thole::test {
@@ -30,6 +36,11 @@ class FakeBackend final : public port::GpuBackend {
     asked.push_back(question);
     if (on_read) on_read(*this);
     return {gpus, {"fake", "memory", "", true, false, std::nullopt}};
+  }
+  port::Numbering numbering() const override {
+    port::Numbering told;
+    for (const model::Gpu& gpu : gpus) told.text += gpu.key() + " ";
+    return told;
   }
   std::vector<model::Gpu> gpus;
   std::function<void(FakeBackend&)> on_read;
@@ -71,6 +82,20 @@ class FakeStore final : public port::ClaimStore {
   int steps = 0;
   std::vector<port::Entry> entered;
   std::function<void()> on_enter;               // what happens before somebody enters; may throw
+  bool keeps = false;                           // what is claimed is held by `me`, until its locks are closed
+
+  // Of these slots, those that nobody holds.
+  std::vector<std::string> idle() {
+    std::erase_if(kept_, [&](const auto& claim) {
+      if (!is_readable(claim.second.get())) return false;
+      std::erase_if(held, [&](const Held& one) { return one.id == claim.first; });
+      return true;
+    });
+    std::vector<std::string> left = slots;
+    for (const Held& claim : held)
+      for (const std::string& key : claim.keys) std::erase(left, key);
+    return left;
+  }
 
   std::unique_ptr<port::Place> enter(port::Entry entry) override {
     if (on_enter) on_enter();
@@ -151,10 +176,13 @@ class FakeStore final : public port::ClaimStore {
   }
 
  private:
+  std::vector<std::pair<std::string, Fd>> kept_;   // claims of `keeps`, and what is readable when one's locks are closed
+
   class FakePlace final : public port::Place {
    public:
     FakePlace(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}
     std::optional<port::Claim> step(const model::Rule& rule) override {
+      (void)store_.idle();
       if (++store_.steps > 1000) throw Error(ErrorCode::internal, "asked again and again");   // no time passes here
       model::QueueView view;
       for (const std::string& key : store_.slots) {
@@ -174,10 +202,15 @@ class FakeStore final : public port::ClaimStore {
       claim.id = entry_.id;
       for (unsigned slot : take->slots) {
         claim.keys.push_back(store_.slots[slot]);
-        claim.locks.push_back(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)));   // of nothing
+        int ends[2];
+        if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::internal, "no pipe");
+        if (store_.keeps && claim.locks.empty()) store_.kept_.emplace_back(claim.id, Fd(ends[0]));
+        else ::close(ends[0]);
+        claim.locks.push_back(Fd(ends[1]));                                   // of nothing
         if (std::find(entry_.eligible.begin(), entry_.eligible.end(), store_.slots[slot]) == entry_.eligible.end())
           throw Error(ErrorCode::internal, "the rule took a slot not asked for");
       }
+      if (store_.keeps) store_.held.push_back({claim.id, claim.keys, store_.me});
       return port::Claim(port::Claim::State::held, std::move(claim));
     }
     const model::Decision& decision() const override { return decision_; }

@@ -24,8 +24,9 @@ std::size_t most_units(const Observer& observer, const model::Request& request) 
 
 }  // namespace
 
-LaneClaims::LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events)
-    : site_(site), bind_(bind), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events) {}
+LaneClaims::LaneClaims(Site& site, BindSite bind, Aside& aside, const RunRequest& wanted, unsigned tasks_at_once,
+                       const RunEvents& events)
+    : site_(site), bind_(bind), work_(aside), wanted_(wanted), tasks_at_once_(tasks_at_once), events_(events) {}
 
 void LaneClaims::ask() {
   model::Request request = lasting_.value_or(wanted_.request);

@@ -1,5 +1,4 @@
-// The GPUs of `map`: one lane's after the other's, claimed by a thread of its own,
-// so that no task waits for a look at the driver.
+// The GPUs of `map`: one lane's after the other's, claimed aside, so that no task waits for a look at the driver.
 #pragma once
 
 #include <memory>
@@ -22,10 +21,11 @@ struct LaneGain {
   std::size_t most_units = 0;          // of this machine that could ever do: no use to line up for more
 };
 
-// The events are told by that thread: waiting, caution, got and binding. Nobody else may use site.observer meanwhile.
+// The events are told from there: waiting, caution, got and binding. Nobody else may use site.observer meanwhile.
 class LaneClaims {
  public:
-  LaneClaims(Site& site, BindSite bind, const RunRequest& wanted, unsigned tasks_at_once, const RunEvents& events);
+  LaneClaims(Site& site, BindSite bind, Aside& aside, const RunRequest& wanted, unsigned tasks_at_once,
+             const RunEvents& events);
   ~LaneClaims() { withdraw(); }
   LaneClaims(const LaneClaims&) = delete;
   LaneClaims& operator=(const LaneClaims&) = delete;
@@ -44,18 +44,18 @@ class LaneClaims {
 
   Site& site_;
   BindSite bind_;
+  Aside& work_;
   const RunRequest& wanted_;
   unsigned tasks_at_once_;
   const RunEvents& events_;
   Bell cancel_;
   bool first_ = true;
-  std::optional<LaneGain> gain_;       // the thread's; ours once it has been joined
-  std::optional<model::Request> lasting_;   // as it was asked, at every look; the thread's, too, as the next three
+  std::optional<LaneGain> gain_;       // made aside; ours once that has ended
+  std::optional<model::Request> lasting_;   // as it was asked, at every look; made aside, too, as the next three
   std::optional<Allotment> allotted_;       // by the first one
   std::optional<std::set<std::string>> had_;     // what did then
   std::size_t most_units_ = 0;
   bool asked_ = false;
-  Aside work_;
 };
 
 }  // namespace thole::app

@@ -50,7 +50,7 @@ void Map::end_tasks(bool at_once) {
 void Map::asked_at_door(MapLane& lane) {
   const port::Order order = lane.door->serve();
   for (const std::size_t number : lane.bays) {
-    if (order.until) tell(number, plan::Extended{now() + (*order.until - ports_.run.site.clock.wall())});
+    if (order.until) tell(number, plan::Extended{now() + (*order.until - ports_.site.clock.wall())});
     if (order.end) tell(number, plan::Asked{plan::Why::released});
   }
   if (order.end) take_no_more(lane);

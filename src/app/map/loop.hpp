@@ -31,7 +31,7 @@ class Map {
  public:
   Map(MapPorts& ports, const MapRequest& wanted, const MapEvents& events)
       : ports_(ports), wanted_(wanted), events_(events), pool_(ports.pool),
-        claims_(ports.run.site, ports.run.bind, wanted.lane, wanted.per_lane, events.claims),
+        claims_(ports.site, ports.bind, ports.aside, wanted.lane, wanted.per_lane, events.claims),
         tasks_(ports.items, wanted.done, ports.pool, [this](const Error& why) {
           if (busy() > 0) caution("no further items are taken: " + in_one_line(why.without_hint()));
         }) {
@@ -91,8 +91,8 @@ class Map {
   bool sees_its_gpus(MapLane& lane);
   void make_room();
   std::optional<SteadyTime> next_deadline() const;
-  SteadyTime now() const { return ports_.run.site.clock.steady(); }
-  port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.run.site); }
+  SteadyTime now() const { return ports_.site.clock.steady(); }
+  port::ClaimStore& store_of(const MapLane& lane) const { return lane.gain.acquired.store(ports_.site); }
 
   // What happened and has not been handled: a handler may throw, and who then ends everything needs the rest.
   std::optional<port::PoolEvent> next_event() {
@@ -108,7 +108,7 @@ class Map {
   const plan::Manner manner_{.limit = wanted_.lane.request.time, .patience = wanted_.patience};
   port::TaskPool& pool_;
   LaneClaims claims_;
-  ListNow list_{ports_.run.site};
+  ListNow list_{ports_.site};
   unsigned as_of_ = 0;                   // its looks
   std::vector<std::unique_ptr<MapLane>> lanes_;
   std::vector<MapBay> bays_;                // by bay

@@ -96,8 +96,8 @@ void Map::open_lane(LaneGain gain) {
   most_lanes_ = wanted_.lane.request.share ? most_shared_lanes : std::max(most_lanes_, lane->gain.most_units / each);
   whole_claim_used_ = whole_claim_used_ || lane->gain.acquired.claim.is_all_of_another();
   std::optional<WallTime> until;
-  if (wanted_.lane.request.time) until = ports_.run.site.clock.wall() + *wanted_.lane.request.time;
-  lane->door = open_door(ports_.run.make_door, ports_.run.site, lane->gain.acquired, until, events_.claims.caution,
+  if (wanted_.lane.request.time) until = ports_.site.clock.wall() + *wanted_.lane.request.time;
+  lane->door = open_door(ports_.make_door, ports_.site, lane->gain.acquired, until, events_.claims.caution,
                          [this, lane = lane.get()] { return is_ending(*lane, bays_); });
   if (lane->door) pool_.watch(lane->door->fd());
   for (unsigned rank = 0; rank < wanted_.per_lane; ++rank) {
@@ -168,7 +168,7 @@ void Map::start(std::size_t number) {
   ports_.command.fill({bay.task.cells, bay.task.number, bay.task.bay}, pool_.words(number));
   bay.life = plan::born(manner_, now());
   bay.how = {};
-  bay.task.started = ports_.run.site.clock.wall();
+  bay.task.started = ports_.site.clock.wall();
   bay.started = now();
   bay.took = {};
   bay.cut_short = false;
@@ -202,13 +202,13 @@ void Map::begin(MapBay& bay, std::size_t number) {
 }
 
 void Map::declare(const MapLane& lane, std::optional<WallTime> until) const {
-  if (timed_ && lane.holds()) declare_end(ports_.run.site, lane.gain.acquired, lane.door.get(), until);
+  if (timed_ && lane.holds()) declare_end(ports_.site, lane.gain.acquired, lane.door.get(), until);
 }
 
 std::optional<WallTime> Map::last_end(const MapLane& lane) const {
   const auto last = last_limit(lane, bays_);
   if (!last) return std::nullopt;
-  return ports_.run.site.clock.wall() + std::chrono::duration_cast<Millis>(*last - now());
+  return ports_.site.clock.wall() + std::chrono::duration_cast<Millis>(*last - now());
 }
 
 void Map::handle(const port::PoolEvent& event) {
@@ -276,7 +276,7 @@ void Map::vacate(MapBay& bay, std::size_t number) {
 bool Map::wanted_by_others(MapLane& lane) {
   if (!lane.holds()) return false;
   if (const auto& limit = wanted_.lane.request.time)
-    if (!may_end_at(store_of(lane), ports_.run.site, lane.gain.acquired, ports_.run.site.clock.wall() + *limit)) return true;
+    if (!may_end_at(store_of(lane), ports_.site, lane.gain.acquired, ports_.site.clock.wall() + *limit)) return true;
   return !std::ranges::all_of(store_of(lane).wanted_by(lane.gain.acquired.claim), is_this_process);
 }
 

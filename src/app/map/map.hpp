@@ -13,6 +13,7 @@
 
 #include "app/claim/run.hpp"
 #include "app/map/items.hpp"
+#include "base/aside.hpp"
 #include "plan/job/halt.hpp"
 #include "plan/job/map_template.hpp"
 #include "port/task_pool.hpp"
@@ -56,7 +57,7 @@ struct MapEnd {
 };
 
 struct MapEvents {
-  RunEvents claims;                      // told by another thread, but for left_behind
+  RunEvents claims;                      // told from aside, but for left_behind
   std::function<void(const MapTask&, bool errors, std::string_view bytes)> text;  // as it comes, with OutputTo::pipes
   std::function<void(const MapTask&)> text_ends;      // of each try
   std::function<void(const MapTask&, MapEnd)> ended;  // of its last try; not of what was cut short
@@ -68,7 +69,10 @@ struct MapEvents {
 };
 
 struct MapPorts {
-  RunPorts run;
+  Site& site;
+  BindSite bind;
+  DoorMaker make_door;
+  Aside& aside;                          // claims
   port::TaskPool& pool;
   ItemSource& items;
   const plan::MapTemplate& command;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "app/map/wishes.hpp"
+#include "base/aside.hpp"
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
@@ -241,9 +242,11 @@ int map(Context& context) {
                    context.wire.folder_of_outputs());
   const app::RunPorts ports = context.wire.run_ports();
   const auto pool = context.wire.task_pool(output_of(options));
+  AsideThread aside;
   try {
     const app::MapOutcome outcome =
-        app::map({ports, *pool, *input.items, command}, wanted, output.events(quieter(context, progress.events(), first_wait)));
+        app::map({ports.site, ports.bind, ports.make_door, aside, *pool, *input.items, command}, wanted,
+                 output.events(quieter(context, progress.events(), first_wait)));
     if (outcome.failure) {
       output.finish_after(outcome);
       std::rethrow_exception(outcome.failure);

@@ -22,7 +22,7 @@ TEST(Bell, RingsUntilItIsSilenced) {
 TEST(Aside, TellsOfTheEndOfItsWork) {
   Bell may_end;
   bool done = false;
-  Aside aside;
+  AsideThread aside;
   aside.begin([&] { done = is_readable_by(may_end.fd(), std::nullopt); });
   EXPECT_FALSE(is_readable(aside.fd()));
   may_end.ring();
@@ -33,7 +33,7 @@ TEST(Aside, TellsOfTheEndOfItsWork) {
 }
 
 TEST(Aside, GivesWhatItsWorkHasThrownOnce) {
-  Aside aside;
+  AsideThread aside;
   aside.begin([] { throw std::runtime_error("no"); });
   EXPECT_TRUE(is_readable_by(aside.fd(), std::nullopt));
   const std::exception_ptr thrown = aside.end();
@@ -46,7 +46,7 @@ TEST(Aside, IsWaitedForAtItsEnd) {
   Bell may_end;
   bool done = false;
   {
-    Aside aside;
+    AsideThread aside;
     aside.begin([&] { done = is_readable_by(may_end.fd(), std::nullopt); });
     may_end.ring();
   }
