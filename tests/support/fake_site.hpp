@@ -31,8 +31,9 @@ class FakeBackend final : public port::GpuBackend {
  public:
   bool present() const override { return true; }
   using port::GpuBackend::read;
-  port::Reading read(Millis, const port::Question& question) override {
+  port::Reading read(Millis within, const port::Question& question) override {
     ++reads;
+    patience = within;
     asked.push_back(question);
     if (on_read) on_read(*this);
     return {gpus, {"fake", "memory", "", true, false, std::nullopt}};
@@ -45,6 +46,7 @@ class FakeBackend final : public port::GpuBackend {
   std::vector<model::Gpu> gpus;
   std::function<void(FakeBackend&)> on_read;
   int reads = 0;
+  Millis patience{0};                            // of the last one
   std::vector<port::Question> asked;
 };
 

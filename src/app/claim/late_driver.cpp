@@ -20,6 +20,7 @@ namespace thole::app {
 namespace {
 
 constexpr Millis first_pause{100}, longest_pause{1'000};   // between looks
+constexpr Millis shortest_look{200};                       // for one that comes at the end of the wait
 
 // One that stands in line, or waits beside it where it cannot.
 class LateWait {
@@ -90,10 +91,12 @@ std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, c
   if (options.caution) options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", wish.late));
   LateWait late(site, store, options, within, wish);
   for (Millis pause = first_pause; !wish.late.empty();) {
-    Millis most = pause;
-    if (wish.deadline) most = std::clamp(std::chrono::ceil<Millis>(*wish.deadline - site.clock.steady()), Millis{0}, pause);
-    if (!late.sleep(most, wish.deadline)) continue;
-    site.observer.look(site.patience, question_for(asked));
+    const auto at_most = [&](Millis least, Millis most) {
+      if (!wish.deadline) return most;
+      return std::clamp(std::chrono::ceil<Millis>(*wish.deadline - site.clock.steady()), least, most);
+    };
+    if (!late.sleep(at_most(Millis{0}, pause), wish.deadline)) continue;
+    site.observer.look(at_most(std::min(shortest_look, site.patience), site.patience), question_for(asked));
     late.has_looked();
     wish = wish_for(site, asked, options, within, wish.deadline, true);
     pause = std::min(pause * 2, longest_pause);

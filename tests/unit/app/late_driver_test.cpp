@@ -1,10 +1,12 @@
 // Waiting in line for GPUs whose driver does not answer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "app/claim/acquire.hpp"
 #include "base/error.hpp"
@@ -75,6 +77,19 @@ TEST_F(LateDriver, WhoComesWhileItIsLateStandsInLineForWhatIsListed) {
   EXPECT_EQ(told, 1);
   ASSERT_EQ(fake.store.entered.size(), 1u) << "the place in line is kept";
   EXPECT_EQ(fake.store.entered[0].eligible, fake.store.slots);
+}
+
+TEST_F(LateDriver, NoLookIsWaitedForBeyondTheEndOfTheWait) {
+  auto request = want(2);
+  request.wait = Seconds{10};
+  until = 100;
+  fake.site->patience = Millis{10'000};
+  std::vector<Millis> left;                      // of the look, after each sleep
+  fake.backend->on_read = [&](test::FakeBackend& backend) {
+    if (slept > 0) left.push_back(backend.patience);
+  };
+  EXPECT_EQ(failure_of(fake, request), ErrorCode::unavailable);
+  EXPECT_THAT(left, testing::ElementsAre(Millis{7'000}, Millis{4'000}, Millis{1'000}, Millis{200})) << "a sleep takes 3 s";
 }
 
 TEST_F(LateDriver, NothingIsTakenBeforeItAnswers) {

@@ -186,7 +186,8 @@ TEST_F(MapTest, GpusAreNotKeptForItemsThatMayCome) {
     items.ring();
   });
   run(items);
-  EXPECT_THAT(pool.journal, ElementsAre("0 begins a on 0", "0.5 0 idle", "1 0 of a", "2 1 idle", "5 begins b on 0", "6 0 of b"));
+  EXPECT_THAT(pool.journal,
+              ElementsAre("0 begins a on 0", "0.5 0 idle", "1 0 of a", "2 1 idle", "5 begins b on 0", "6 0 of b"));
 }
 
 TEST_F(MapOnTwo, ALaneWhoseGpuHasLeftTheListLinesUpAgain) {
