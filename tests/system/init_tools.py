@@ -45,3 +45,22 @@ while True:
     for file in files: fcntl.flock(file, fcntl.LOCK_UN)
     for file in files: fcntl.flock(file, fcntl.LOCK_EX)
 """
+
+# A lock with many waiters, a line for each, ends a page of the kernel's list before it is full; what stands before it is given
+# back in one call, which waits as long as the list is read, so that the next page is empty. All on one processor: each has a
+# list.
+SHORT_PAGES = """
+import fcntl, os, struct, threading
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+threading.stack_size(65536)
+waited_for, moved = os.memfd_create("waited for"), os.memfd_create("moved")
+fcntl.flock(waited_for, fcntl.LOCK_EX)
+def wait(): fcntl.flock(os.open(f"/proc/self/fd/{waited_for}", os.O_RDWR), fcntl.LOCK_EX)
+for _ in range(60): threading.Thread(target=wait, daemon=True).start()
+lock = [struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 2 * i, 1, 0) for i in range(60)]
+unlock = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+print("up", flush=True)
+while True:
+    for one in lock: fcntl.fcntl(moved, 37, one)     # F_OFD_SETLK
+    fcntl.fcntl(moved, 37, unlock)
+"""

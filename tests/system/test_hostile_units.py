@@ -5,7 +5,7 @@ import pytest
 import hostile
 from fake_nvidia import Driver
 from hostile import SITE_GROUP, end, interpreter, lab  # noqa: F401 (lab: a fixture)
-from init_tools import CHURN, claims_one, in_one_surrounding, key_of, nodes
+from init_tools import CHURN, SHORT_PAGES, claims_one, in_one_surrounding, key_of, nodes
 
 # Units that vanish.
 
@@ -207,13 +207,14 @@ def test_a_claim_whose_lock_root_has_deleted_is_claimed_within_and_released(lab)
     assert "left out" not in lab.init().stderr and claims_one(lab, "bob", "--on", "2").returncode == 0
 
 
+@pytest.mark.parametrize("churning", [(CHURN, 2), (SHORT_PAGES, 1)], ids=["long", "short pages"])
 @in_one_surrounding
-def test_locks_that_come_and_go_hide_no_hidden_holder(lab):
+def test_locks_that_come_and_go_hide_no_hidden_holder(lab, churning):
     """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
     lab.init()
     alice = lab.start_python("alice", HIDDEN, f"/run/thole/gpu.{key_of(lab, 2)}", "sent")
     lab.run("root", "sh", "-c", "rm /run/thole/gpu.*", check=True)
-    churns = [lab.start_python("mallory", CHURN, "2000") for _ in range(2)]
+    churns = [lab.start_python("mallory", churning[0], "2000") for _ in range(churning[1])]
     for _ in range(12):
         assert f"{key_of(lab, 2)} is left out: its lock was deleted" in lab.init().stderr
     assert claims_one(lab, "bob", "--on", "2").returncode in (69, 75)

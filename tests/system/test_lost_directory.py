@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
-from init_tools import CHURN, claims_one, guard_byte, in_one_surrounding, key_of
+from init_tools import CHURN, SHORT_PAGES, claims_one, guard_byte, in_one_surrounding, key_of
 from run_tools import THOLE, Started, eventually, state_of
 
 # DIR: the state directory, UP: the one that it lies in, ASIDE: a folder for what is moved.
@@ -265,12 +265,14 @@ def test_a_lock_on_bytes_of_ones_own_directory_keeps_nobody(lab):
     end(mallory)
 
 
-def test_locks_that_come_and_go_hide_no_guard(tmp_path):
+@pytest.mark.parametrize("churning", [CHURN, SHORT_PAGES], ids=["long", "short pages"])
+@pytest.mark.parametrize("kind", ["named", "personal"])
+def test_locks_that_come_and_go_hide_no_guard(tmp_path, kind, churning):
     """What the kernel lists is read in pages, and what others give back between two of them moves the rest."""
-    machine = Machine(tmp_path, "named")
+    machine = Machine(tmp_path, kind)
     with machine.hold():
         machine.lose("its parent deleted and made again")
-        with subprocess.Popen([sys.executable, "-c", CHURN, "400"], stdout=subprocess.PIPE) as churn:
+        with subprocess.Popen([sys.executable, "-c", churning, "400"], stdout=subprocess.PIPE) as churn:
             assert churn.stdout.readline() == b"up\n"
             try:
                 for _ in range(8):

@@ -273,11 +273,6 @@ bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
   return is_stopped(ticket->view);
 }
 
-bool FifoPlace::stands_still(std::uint32_t pid, std::uint64_t start) {
-  const auto process = process_state(static_cast<pid_t>(pid));
-  return process && is_same_start(process->start, start) && host::is_stopped(*process);
-}
-
 bool FifoPlace::is_stopped(const model::TicketView& ticket) {
   auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) {
     return s.number == ticket.number && s.uid == ticket.uid;

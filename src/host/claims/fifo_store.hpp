@@ -215,7 +215,6 @@ class FifoPlace : public port::Place {
   void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const;
   Ticket my_ticket(std::uint64_t number, unsigned place, WallTime since) const;
   bool is_stopped(const model::TicketView& ticket);
-  static bool stands_still(std::uint32_t pid, std::uint64_t start);
 
   FifoStore& store_;
   std::uint32_t maker_;                // the process that may use this place

@@ -16,7 +16,6 @@
 #include "base/hash.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "host/claims/kernel_locks.hpp"
 #include "host/own_directory.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -41,16 +40,6 @@ std::optional<std::pair<off_t, off_t>> range_of(std::string_view line) {
   const auto begin = parse_u64(words[words.size() - 2]), end = parse_u64(words.back());
   if (!begin || !end) return std::nullopt;
   return std::pair(static_cast<off_t>(*begin), static_cast<off_t>(*end));
-}
-
-// By the kernel's table alone, where that is short: then no descriptors need to be looked at. A longer one is read in pages,
-// and may have no line of a lock that is there all the time.
-bool is_kept_by_nobody(const Guard& guard) {
-  const LockTable table = lock_table(to_name_holders);
-  if (!table.read) refuse_unseen("/proc/locks", errno);
-  if (!table.names_all()) return false;
-  const std::vector<std::string_view> lines = split_lines(table.text);
-  return std::none_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); });
 }
 
 // A lock node that only its owner can open. All of them are sticky (ClaimDirectory); no pipe is, of which anybody may have been
@@ -133,7 +122,6 @@ Guard guard_of(const std::string& path) {
 
 std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner) {
   std::vector<pid_t> keepers;
-  if (is_kept_by_nobody(guard)) return keepers;
   for (pid_t pid : every_pid())
     if (is_keeper(pid, guard, owner)) keepers.push_back(pid);
   return keepers;
@@ -142,7 +130,6 @@ std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> own
 bool AnyKeeper::lives() {
   if (found_ && is_keeper(*found_, guard_, owner_)) return true;
   found_.reset();
-  if (is_kept_by_nobody(guard_)) return false;
   for (pid_t pid : every_pid()) {
     if (!is_keeper(pid, guard_, owner_)) continue;
     found_ = pid;

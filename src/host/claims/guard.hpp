@@ -5,9 +5,8 @@
 // all the names that a user's own directory may have are one (own_directory.hpp): the directory that follows a lost one may
 // have any of them, by what strangers have put in /tmp meanwhile, and a claim in either is a claim of the same. The byte
 // answers whoever makes the directory anew in the same parent, with one F_OFD_GETLK. Where the parent itself was removed, moved
-// or mounted over, the lock is on another directory: then the kernel's table (/proc/locks, which shows such locks to everybody)
-// says whether there is one of this beginning and length, and the descriptors of the processes that this user can see say
-// whose. What no process is found for counts for nothing there: anybody can lock any byte of a directory of his own.
+// or mounted over, the lock is on another directory: then the descriptors of the processes that this user can see tell. The
+// kernel's table (/proc/locks) is not asked: strangers can keep a line of it from being read.
 #pragma once
 
 #include <fcntl.h>

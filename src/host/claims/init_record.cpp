@@ -1,10 +1,15 @@
 #include "host/claims/init_record.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstddef>
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -13,7 +18,40 @@ namespace {
 constexpr std::string_view mark = "thole init has made the directory. It must not be deleted while GPUs are claimed.\n";
 constexpr std::size_t longest_record = 1 << 20;
 
+// Room for any handle; none is longer.
+union HandleRoom {
+  file_handle handle;
+  unsigned char room[sizeof(file_handle) + MAX_HANDLE_SZ];
+  unsigned char* bytes() { return room + offsetof(file_handle, f_handle); }
+};
+
 }  // namespace
+
+std::string handle_of(int directory, const std::string& name) {
+  HandleRoom its{};
+  its.handle.handle_bytes = MAX_HANDLE_SZ;
+  int mount = 0;
+  if (::name_to_handle_at(directory, name.c_str(), &its.handle, &mount, 0) != 0) return "";
+  std::string text = fmt::format("{}:", its.handle.handle_type);
+  for (unsigned i = 0; i < its.handle.handle_bytes; ++i) text += fmt::format("{:02x}", its.bytes()[i]);
+  return text;
+}
+
+Fd open_by_handle(int directory, const std::string& handle) {
+  const std::size_t colon = handle.find(':');
+  const std::string_view bytes = colon == std::string::npos ? std::string_view() : std::string_view(handle).substr(colon + 1);
+  const auto type = parse_u64(std::string_view(handle).substr(0, std::min(colon, handle.size())));
+  HandleRoom its{};
+  bool good = type && !bytes.empty() && bytes.size() % 2 == 0 && bytes.size() / 2 <= MAX_HANDLE_SZ;
+  for (std::size_t i = 0; good && i < bytes.size() / 2; ++i) {
+    const char* const digits = bytes.data() + 2 * i;
+    good = std::from_chars(digits, digits + 2, its.bytes()[i], 16).ptr == digits + 2;
+  }
+  if (!good) return errno = EINVAL, Fd();
+  its.handle.handle_type = static_cast<int>(*type);
+  its.handle.handle_bytes = static_cast<unsigned>(bytes.size() / 2);
+  return Fd(above_standard(::open_by_handle_at(directory, &its.handle, O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+}
 
 InitRecord read_init_record(int file) {
   std::string text(longest_record, '\0');
@@ -23,9 +61,11 @@ InitRecord read_init_record(int file) {
   InitRecord record;
   for (std::string_view line : split_lines(text)) {
     const std::vector<std::string_view> words = split(line, ' ');
-    if (words.size() != 5 || words[0] != "node") continue;
+    if (words.size() < 5 || words.size() > 6 || words[0] != "node") continue;
     const auto filesystem = parse_u64(words[2]), device = parse_u64(words[3]), inode = parse_u64(words[4]);
-    if (filesystem && device && inode) record.nodes.push_back({std::string(words[1]), *filesystem, *device, *inode});
+    if (filesystem && device && inode)
+      record.nodes.push_back(
+          {std::string(words[1]), *filesystem, *device, *inode, std::string(words.size() > 5 ? words[5] : "")});
   }
   return record;
 }
@@ -34,7 +74,8 @@ InitRecord read_init_record(int file) {
 bool write_init_record(int file, const InitRecord& record) {
   std::string text(mark);
   for (const RecordedNode& node : record.nodes)
-    text += fmt::format("node {} {} {} {}\n", node.name, node.filesystem, node.device, node.inode);
+    text += fmt::format("node {} {} {} {}{}{}\n", node.name, node.filesystem, node.device, node.inode,
+                        node.handle.empty() ? "" : " ", node.handle);
   const auto size = static_cast<ssize_t>(text.size());
   return ::pwrite(file, text.data(), text.size(), 0) == size && ::ftruncate(file, size) == 0;
 }

@@ -1,8 +1,9 @@
 // What `thole init` knows of earlier ones, in its own lock file (state_dir.hpp, lock_of): nobody but root reads or writes it.
 //
 // A line of text for people, then for each node of a GPU that is there or was deleted by somebody else:
-//   node NAME FILESYSTEM DEVICE INODE
-// The number of a device is used again when nobody has anything of it open any more; FILESYSTEM (statfs) is not.
+//   node NAME FILESYSTEM DEVICE INODE [HANDLE]
+// The number of a device is used again when nobody has anything of it open any more; FILESYSTEM (statfs) is not. HANDLE
+// (TYPE:HEX of name_to_handle_at(2)) opens a node that has no name any more, as long as anybody has it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,16 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.hpp"
+
 namespace thole::host {
 
 struct RecordedNode {
   std::string name;
   std::uint64_t filesystem = 0, device = 0, inode = 0;
+  std::string handle = {};                       // "" where the file system gives none
 };
 
 struct InitRecord {
   std::vector<RecordedNode> nodes;
 };
+
+// The handle of a node in this directory, as it is recorded.
+std::string handle_of(int directory, const std::string& name);
+
+// The node of this handle, on the file system of this directory. Empty, with errno ESTALE: nobody has it open, nor is it on its
+// way to anybody. Another errno: that cannot be told (without CAP_DAC_READ_SEARCH, as in a container).
+Fd open_by_handle(int directory, const std::string& handle);
 
 InitRecord read_init_record(int file);
 bool write_init_record(int file, const InitRecord& record);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +15,10 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/fd.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/process/open_files.hpp"
@@ -172,6 +175,14 @@ LockTable lock_table(std::chrono::nanoseconds limit) {
 
 namespace {
 
+constexpr unsigned readings = 16, readings_of_init = 64;
+
+void pause_before_reading() {
+  constexpr std::uint64_t longest_ns = 200'000;
+  const timespec pause{0, static_cast<long>(random_bits() % longest_ns)};
+  ::nanosleep(&pause, nullptr);
+}
+
 // Lines that only older readings had, behind those of the last.
 void add_missing(std::vector<KernelLock>& last, const std::vector<KernelLock>& older) {
   const auto known = static_cast<std::ptrdiff_t>(last.size());
@@ -182,25 +193,47 @@ void add_missing(std::vector<KernelLock>& last, const std::vector<KernelLock>& o
 
 }  // namespace
 
-KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nanoseconds limit) {
-  const unsigned most = limit >= for_init_to_tell ? 32 : 8;
+KernelLocks join_tables(std::function<LockTable()> read, std::chrono::nanoseconds limit) {
+  const bool for_init = limit >= for_init_to_tell;
   LockTable table = read();
   KernelLocks locks;
   locks.whole = table.read && table.whole;
   locks.steady = table.at_once;
   locks.flocks = parse_kernel_locks(table.text);
+  locks.more_ = for_init ? readings_of_init : readings;
+  locks.limit_ = limit;
+  locks.read_ = std::move(read);
+  locks.text_ = std::move(table.text);
   Allowance more(limit);
+  const unsigned most = for_init ? 32 : 8;
   for (unsigned times = 1; locks.whole && !locks.steady && times < most && !more.over(); ++times) {
-    LockTable next = read();
+    LockTable next = locks.read_();
     if (!next.read || !next.whole) break;
-    locks.steady = next.at_once || next.text == table.text;
-    std::vector<KernelLock> flocks = parse_kernel_locks(next.text);
-    if (!locks.steady) add_missing(flocks, locks.flocks);
-    locks.flocks = std::move(flocks);
-    table = std::move(next);
+    const bool alike = next.at_once || next.text == locks.text_;
+    if (alike) locks.flocks.clear();
+    locks.add(std::move(next));
+    locks.steady = alike;
   }
-  if (!table.whole && limit >= to_name_holders) locks.crowd = crowd_of(table.text);
+  if (!locks.whole && limit >= to_name_holders) locks.crowd = crowd_of(locks.text_);
   return locks;
+}
+
+void KernelLocks::add(LockTable table) {
+  std::vector<KernelLock> all = parse_kernel_locks(table.text);
+  add_missing(all, flocks);
+  flocks = std::move(all);
+  text_ = std::move(table.text);
+}
+
+bool KernelLocks::names_all() {
+  Allowance allowance(limit_);
+  for (; whole && more_ > 0; --more_) {
+    pause_before_reading();
+    LockTable next = read_();
+    whole = next.read && next.whole && !allowance.over();
+    add(std::move(next));
+  }
+  return whole;
 }
 
 KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
@@ -218,6 +251,18 @@ std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
   for (const KernelLock& lock : locks)
     if (lock.ino == file.st_ino && (lock.dev == file.st_dev || any_device)) pids.push_back(lock.pid);
   return pids;
+}
+
+std::optional<std::vector<pid_t>> told_lockers_of(KernelLocks& locks, int fd) {
+  std::vector<pid_t> lockers = lockers_of(locks.flocks, fd);
+  if (!lockers.empty()) return lockers;
+  if (!locks.names_all()) return std::nullopt;
+  return lockers_of(locks.flocks, fd);
+}
+
+bool stands_still(std::uint32_t pid, std::uint64_t start) {
+  const auto process = process_state(static_cast<pid_t>(pid));
+  return process && is_same_start(process->start, start) && is_stopped(*process);
 }
 
 bool is_stopped(const ProcessState& process) { return process.state == 'T' || process.state == 't'; }

@@ -24,36 +24,52 @@ struct KernelLock {
   auto operator<=>(const KernelLock&) const = default;
 };
 
-// /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every
-// page of it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
-// Of more than one page, what others give back between two of them moves what follows, and a line may be missed: such a list
-// is read until it reads twice alike, and else several times, and joined.
-struct KernelLocks {
-  std::vector<KernelLock> flocks;      // what was read last first
-  bool whole = true;                   // to its end
-  bool steady = true;                  // read at once, or twice alike
-  bool names_all() const { return whole && steady; }   // who is not in it holds nothing
-  // `lockers`: who has some lock, by this. Nobody is an answer only of a list that names all.
-  bool tells_of(const std::vector<pid_t>& lockers) const { return !lockers.empty() || names_all(); }
-  std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
-};
-constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{8};
-// Of `thole init`: what it only tells, and what it gives to others.
-constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{5'000};
 // The table as the kernel writes it. Not `read`: it could not be, to where the limit was over or to its end.
 struct LockTable {
   std::string text;
   bool read = false, whole = true;
   bool at_once = true;   // on one page; else what others give back between two moves what follows, and a line may be missed
-  bool names_all() const { return read && whole && at_once; }
 };
+
+// /proc/locks, flocks only, waiters left out. Anybody can make it as long as he likes, and the kernel begins anew for every
+// page of it: it is read for as long as the limit says. Then it is not whole, and who is not in it may hold all the same.
+// Of more than one page, what others give back between two of them moves what follows, and a line may be missed: such a list
+// is read until it reads twice alike, and else several times, and joined.
+class KernelLocks {
+ public:
+  std::vector<KernelLock> flocks;      // what was read last first
+  bool whole = true;                   // to its end
+  bool steady = true;                  // read at once, or twice alike: for who names somebody
+  std::string crowd;                   // who has how many of those that were read, where they are too many; "" where not
+
+  // Whether who is not in it now is nobody. No single reading tells that: a lock with many waiters ends a page before it is
+  // full, and whoever lets many go at once between two pages has the rest read as an empty one. So it is read many times more,
+  // and what was in any reading is in it. Who makes the list move can do so at every reading: nothing is given to anybody by
+  // this alone where a lock can be tried, or descriptors be looked at.
+  bool names_all();
+
+ private:
+  friend KernelLocks join_tables(std::function<LockTable()> read, std::chrono::nanoseconds limit);
+  void add(LockTable table);
+
+  std::function<LockTable()> read_;
+  std::chrono::nanoseconds limit_{0};
+  std::string text_;                   // of the last reading
+  unsigned more_ = 0;                  // readings until it names all
+};
+constexpr std::chrono::milliseconds to_name_holders{100}, under_alloc{8};
+// Of `thole init`: what it only tells, and what it gives to others.
+constexpr std::chrono::milliseconds for_init_to_tell{2'000}, for_init_to_take{5'000};
 LockTable lock_table(std::chrono::nanoseconds limit);
-KernelLocks join_tables(const std::function<LockTable()>& read, std::chrono::nanoseconds limit);
+KernelLocks join_tables(std::function<LockTable()> read, std::chrono::nanoseconds limit);
 KernelLocks kernel_locks(std::chrono::nanoseconds limit = to_name_holders);
 std::vector<KernelLock> parse_kernel_locks(std::string_view text);
 
 // The pids that hold a flock of this open file.
 std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd);
+
+// The same, where nobody is an answer: nothing where that cannot be told.
+std::optional<std::vector<pid_t>> told_lockers_of(KernelLocks& locks, int fd);
 
 // The process as it is now: start time (clock ticks since boot), state letter, effective uid; nothing when there is none.
 struct ProcessState {
@@ -64,6 +80,7 @@ struct ProcessState {
 };
 std::optional<ProcessState> process_state(pid_t pid);
 bool is_stopped(const ProcessState& process);   // by a signal (Ctrl-Z) or a debugger
+bool stands_still(std::uint32_t pid, std::uint64_t start);   // the process of this number and start time, so
 
 // Who took a lock, as far as the kernel tells: the first of `lockers`. Without a pid nobody is named: there is none (he is in
 // another pid namespace), or no process has his number any more (a child of his holds on).

@@ -19,7 +19,9 @@ const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint6
 
 }  // namespace
 
-std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, const KernelLocks& listed) {
+std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, KernelLocks listed,
+                                 const TryLock& try_lock) {
+  const bool names_all = listed.names_all();
   std::vector<NodeLock> found;
   std::set<const RecordedNode*> explained;
   for (pid_t pid : all_pids())
@@ -32,10 +34,18 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
         if (ours && !explained.contains(node)) found.push_back({node->name, pid});
         explained.insert(node);
       });
+  std::set<const RecordedNode*> locked;
+  for (const RecordedNode& node : nodes) {
+    if (explained.contains(&node)) continue;
+    const std::optional<bool> tried = try_lock ? try_lock(node) : std::nullopt;
+    if (tried) (*tried ? locked : explained).insert(&node);
+  }
   for (const KernelLock& lock : listed.flocks)
     if (const RecordedNode* node = node_with(nodes, lock.dev, lock.ino); node && explained.insert(node).second)
       found.push_back({node->name, lock.pid});
-  if (!listed.names_all())   // then nobody can tell, and a second owner would be worse
+  for (const RecordedNode* node : locked)
+    if (explained.insert(node).second) found.push_back({node->name, 0});
+  if (!names_all)   // then nobody can tell, and a second owner would be worse
     for (const RecordedNode& node : nodes)
       if (!explained.contains(&node)) found.push_back({node.name, 0});
   return found;

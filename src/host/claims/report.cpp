@@ -24,8 +24,9 @@
 namespace thole::host {
 namespace {
 
-// A claim older than this gives way also to those it has passed: what kept them then may have gone.
-constexpr std::uint64_t passed_over_for_us = 10 * 60 * 1'000'000ull;
+// A claim older than this gives way also to those it has passed: what kept them then may have gone. Where it has not, a claim
+// is given back for nothing once in that time.
+constexpr std::uint64_t passed_over_for_us = 30 * 1'000'000ull;
 
 // A lock that is held, before anybody is named.
 struct HeldLock {
@@ -59,19 +60,23 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptPlaces& kept) {
   return held;
 }
 
-// When alloc cannot be had: what /proc/locks says.
+// Does somebody keep it? A try to share, which needs no order.
+bool is_kept(const Fd& node) { return node && ::flock(node.get(), LOCK_SH | LOCK_NB) != 0; }
+
+// When alloc cannot be had: what /proc/locks says, and for what it does not name, a try. Nobody is to look idle who is not.
 std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& locks) {
   std::vector<HeldLock> held;
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     if (nodes.slots()[slot].empty()) continue;
     bool shared = false;
-    const auto add = [&](unsigned place, Fd node) {
-      if (lockers_of(locks.flocks, node.get()).empty()) return;
+    const auto add = [&](unsigned place, Fd node, Fd trial) {
+      if (!node || (lockers_of(locks.flocks, node.get()).empty() && !is_kept(trial))) return;
       held.push_back({slot, place, std::move(node)});
       shared = true;
     };
-    for (unsigned place = 0; place < model::share_places; ++place) add(place + 1, nodes.open_share(slot, place, O_RDONLY));
-    if (!shared) add(0, nodes.open_gpu(slot, O_RDONLY));
+    for (unsigned place = 0; place < model::share_places; ++place)
+      add(place + 1, nodes.open_share(slot, place, O_RDONLY), nodes.open_share(slot, place, O_RDWR));
+    if (!shared) add(0, nodes.open_gpu(slot, O_RDONLY), nodes.open_gpu(slot, O_RDWR));
   }
   return held;
 }
@@ -152,15 +157,15 @@ const Note* says_the_same_number(const Taker& taker, const std::vector<const Not
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
 // nothing else. Where several users say that the place is theirs, nobody is named for it but all of them.
-model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, const Known& known, KeeperLook& keepers) {
+model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Known& known, KeeperLook& keepers) {
   const NoteBook& notes = known.notes;
   model::Holding holding;
   holding.key = nodes.slots()[lock.slot];
   holding.held = true;
   holding.shared = lock.place != 0;
-  const std::vector<pid_t> lockers = lockers_of(known.locks.flocks, lock.node.get());
-  Taker taker = taker_among(lockers);
-  const bool certain = known.locks.tells_of(lockers);   // does the kernel really name nobody?
+  const auto lockers = told_lockers_of(known.locks, lock.node.get());
+  Taker taker = taker_among(lockers.value_or(std::vector<pid_t>()));
+  const bool certain = lockers.has_value();   // does the kernel really name nobody?
   const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
   const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
@@ -286,12 +291,10 @@ std::vector<model::Holding> FifoStore::holdings() {
     nodes_->refresh_slots();
     keys = nodes_->slots();
   }
-  const Known before = look_up(notes(), keys);
+  Known before = look_up(notes(), keys);
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
-  // Without the kernel's whole list the locks are tried all the same: nobody is to look idle who is not.
-  const bool tries = section->ordered() || !before.locks.names_all();
   KeptPlaces kept;
-  const std::vector<HeldLock> held = tries ? try_all(*nodes_, kept) : read_only_view(*nodes_, before.locks);
+  const std::vector<HeldLock> held = section->ordered() ? try_all(*nodes_, kept) : read_only_view(*nodes_, before.locks);
   section->leave();
   say_who_keeps_places(kept);
   say_who_keeps(section->why(), before.locks);
@@ -341,15 +344,10 @@ std::vector<model::Waiting> FifoStore::waiting() {
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   QueueFile queue(nodes_->queue());
   queue.read();
-  const bool tries = section->ordered() || !locks.names_all();
   std::vector<Ticket> alive;
-  for (const Ticket& ticket : queue.tickets()) {
-    Fd turn = nodes_->open_turn(ticket.place, O_PATH);
-    const Fd trial = turn && tries ? nodes_->open_turn(ticket.place, O_RDWR) : Fd();
-    if (!turn || (tries && !trial)) continue;
-    if (tries ? ::flock(trial.get(), LOCK_EX | LOCK_NB) != 0 : !lockers_of(locks.flocks, turn.get()).empty())
+  for (const Ticket& ticket : queue.tickets())
+    if (is_kept(nodes_->open_turn(ticket.place, O_RDWR)))
       alive.push_back(ticket);   // no descriptor stays: there may be many, and a writer would hide the end of who waits there
-  }
   section->leave();
   hook("looked");
   say_who_keeps(section->why(), locks);
@@ -399,11 +397,12 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
     if (auto slot = nodes_->slot_of(key)) held.set(*slot);
   std::vector<pid_t> waiters;
   for (const Ticket& ticket : queue.tickets()) {
-    if ((ticket.view.eligible & held).none() || (claim.has_passed(ticket.view.number) && !old)) continue;
-    // A try to share: refused means that the waiter lives. By a descriptor that can write: who takes our lock of a dead one for
-    // his hears when we close it, and the end of one that lives wakes nobody.
-    Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
-    if (turn && ::flock(turn.get(), LOCK_SH | LOCK_NB) != 0) waiters.push_back(static_cast<pid_t>(ticket.pid));
+    if ((ticket.view.eligible & held).none()) continue;
+    if (claim.has_passed(ticket.view.number) && (!old || stands_still(ticket.pid, ticket.start))) continue;
+    // By a descriptor that can write: who takes our lock of a dead one for his hears when we close it, and the end of one that
+    // lives wakes nobody.
+    const Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
+    if (is_kept(turn)) waiters.push_back(static_cast<pid_t>(ticket.pid));
     hook("tried");
   }
   return waiters;

@@ -73,8 +73,8 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
 const Note* SlotLook::by_kernel(unsigned slot, unsigned place) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
-  const std::vector<pid_t> lockers = lockers_of(locks_->flocks, node.get());
-  return lockers.empty() && !locks_->names_all() ? nullptr : names_holder(*notes_, slot, place, taker_among(lockers));
+  const auto lockers = told_lockers_of(*locks_, node.get());
+  return lockers ? names_holder(*notes_, slot, place, taker_among(*lockers)) : nullptr;
 }
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {

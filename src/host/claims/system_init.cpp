@@ -259,13 +259,25 @@ void SystemInit::forget_vanished() {
   }
 }
 
+// A node that has lost its name; nothing where that cannot be told. What init itself has given up is nobody's.
+std::optional<bool> SystemInit::is_locked(const RecordedNode& node) const {
+  if (node.device != dir_.dev || node.handle.empty()) return std::nullopt;
+  const Fd opened = open_by_handle(dir_.fd.get(), node.handle);
+  if (!opened) return errno == ESTALE ? std::optional(false) : std::nullopt;
+  struct stat found;
+  if (::fstat(opened.get(), &found) != 0 || found.st_ino != node.inode) return std::nullopt;
+  return (found.st_mode & 0777) != 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
 // A unit whose lock was deleted under a living claim is left out until that claim has ended: without a node nobody can claim it
 // meanwhile. It keeps its slot, or its holder could neither release it nor claim within it.
 void SystemInit::add_units() {
   std::vector<RecordedNode> missing = before_.nodes;
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
   std::vector<NodeLock> lost;
-  if (!missing.empty()) lost = node_locks(missing, paths_.system_owner, kernel_locks(for_init_to_take));
+  if (!missing.empty())
+    lost = node_locks(missing, paths_.system_owner, kernel_locks(for_init_to_take),
+                      [this](const RecordedNode& node) { return is_locked(node); });
   for (const std::string& key : units_) {
     if (!is_key(key)) {
       report_.cautions.push_back(printable(key, 64) + " is left out: this is not the name of a unit");
@@ -386,7 +398,8 @@ void SystemInit::write_record() {
     struct stat node;
     if (key_of_gpu_node(name).empty()) continue;
     if (::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0) refuse_unseen(dir_.path + "/" + name, errno);
-    else now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino});
+    else now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino,
+                              handle_of(dir_.fd.get(), name)});
   }
   if (!write_init_record(lock_.get(), now))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");

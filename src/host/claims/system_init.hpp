@@ -29,6 +29,7 @@ class SystemInit {
   void free_alloc();
   void make_notes();
   void forget_vanished();
+  std::optional<bool> is_locked(const RecordedNode& node) const;
   void add_units();
   void renew(const std::string& name);
   void name_outsiders();

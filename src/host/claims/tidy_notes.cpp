@@ -50,7 +50,7 @@ std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
 class HeldByNote {
  public:
   explicit HeldByNote(const NotesPlace& about)
-      : about_(about), locks_(kernel_locks(for_init_to_tell)), keepers_(nodes_of_units(about)) {
+      : about_(about), locks_(kernel_locks(for_init_to_tell)), names_all_(locks_.names_all()), keepers_(nodes_of_units(about)) {
     const Fd queue = open_at(about.directory, "queue", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!queue) return;
     QueueFile file(queue.get());
@@ -106,11 +106,12 @@ class HeldByNote {
 
   bool waits(const Ticket& ticket) const {
     const Fd turn = open_at(about_.directory, turn_node(ticket.place).c_str(), O_PATH | O_NOFOLLOW);
-    return !turn || !locks_.whole || !lockers_of(locks_.flocks, turn.get()).empty();
+    return !turn || !names_all_ || !lockers_of(locks_.flocks, turn.get()).empty();
   }
 
   const NotesPlace& about_;
   KernelLocks locks_;
+  const bool names_all_;
   KeeperLook keepers_;
   std::vector<Ticket> tickets_;        // in line
   std::set<unsigned> said_;            // their places

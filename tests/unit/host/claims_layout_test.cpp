@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -192,8 +193,9 @@ TEST(KernelLocks, FlocksInForceAreReadWaitersAndOthersAreNot) {
 
 // What the kernel writes, reading after reading; the last one again and again.
 KernelLocks read_as(std::vector<LockTable> tables, std::chrono::nanoseconds limit = for_init_to_take) {
-  std::size_t next = 0;
-  return join_tables([&] { return tables[std::min(next++, tables.size() - 1)]; }, limit);
+  return join_tables([tables = std::move(tables), next = std::size_t{0}]() mutable {
+    return tables[std::min(next++, tables.size() - 1)];
+  }, limit);
 }
 
 LockTable pages(const std::string& pids, bool at_once = false) {
@@ -211,16 +213,12 @@ std::string pids_of(const KernelLocks& locks) {
 }
 
 TEST(KernelLocks, AListOfSeveralPagesIsReadUntilItReadsTwiceAlike) {
-  const KernelLocks moved = read_as({pages("124"), pages("1234"), pages("1234"), pages("9")});
-  EXPECT_EQ(pids_of(moved), "1234");
-  EXPECT_TRUE(moved.names_all());
-  const KernelLocks one_page = read_as({pages("12", true), pages("9")});
-  EXPECT_EQ(pids_of(one_page), "12") << "which is read once";
-  EXPECT_TRUE(one_page.names_all());
+  EXPECT_EQ(pids_of(read_as({pages("124"), pages("1234"), pages("1234"), pages("9")})), "1234");
+  EXPECT_EQ(pids_of(read_as({pages("12", true), pages("9")})), "12") << "which is read once";
   EXPECT_EQ(pids_of(read_as({pages("12"), pages("2", true)})), "2") << "what has ended in between is not in it";
 }
 
-TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoinedAndProvesNothing) {
+TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoined) {
   std::vector<LockTable> restless{pages("54")};
   for (int i = 0; i < 64; ++i) restless.push_back(pages(i % 2 ? "1" : "12"));
   const KernelLocks locks = read_as(restless);
@@ -228,8 +226,22 @@ TEST(KernelLocks, AListThatNeverReadsTwiceAlikeIsJoinedAndProvesNothing) {
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, "1245");
   EXPECT_TRUE(locks.whole);
-  EXPECT_FALSE(locks.names_all());
   EXPECT_EQ(locks.flocks.front().pid, 1) << "who was seen last is named first";
+}
+
+// Who makes a page look like the last one does so time after time; what one reading misses another has.
+TEST(KernelLocks, WhoIsInNoneOfManyReadingsIsNobody) {
+  std::vector<LockTable> misled(14, pages("12", true));
+  misled.push_back(pages("123", true));
+  misled.push_back(pages("12", true));
+  KernelLocks locks = read_as(misled, to_name_holders);
+  EXPECT_EQ(pids_of(locks), "12");
+  EXPECT_TRUE(locks.names_all());
+  EXPECT_EQ(pids_of(locks), "123");
+  LockTable cut = pages("12", true);
+  cut.whole = false;
+  misled[9] = cut;
+  EXPECT_FALSE(read_as(misled, to_name_holders).names_all());
 }
 
 // What stood behind a full page may have moved up onto it meanwhile; then the next one is empty.
@@ -248,19 +260,16 @@ TEST(KernelLocks, AFullPageMayNotHaveBeenTheLast) {
 
 // Else who holds a lock that was missed would be nobody.
 TEST(KernelLocks, OnlyAListThatNamesAllSaysThatNobodyHasALock) {
-  EXPECT_TRUE((LockTable{"", true, true, true}.names_all()));
-  EXPECT_FALSE((LockTable{"", false, true, true}.names_all()));
-  EXPECT_FALSE((LockTable{"", true, false, true}.names_all()));
-  EXPECT_FALSE((LockTable{"", true, true, false}.names_all())) << "of several pages";
+  const claim_tests::TemporaryFolder folder;
+  const Fd file = create_at(AT_FDCWD, (folder.path + "/file").c_str(), O_RDWR, 0600);
   KernelLocks locks;
-  EXPECT_TRUE(locks.tells_of({}));
-  locks.steady = false;
-  EXPECT_FALSE(locks.tells_of({}));
-  EXPECT_TRUE(locks.tells_of({7}));
-  locks.steady = true;
+  EXPECT_EQ(told_lockers_of(locks, file.get()), std::vector<pid_t>());
   locks.whole = false;
-  EXPECT_FALSE(locks.tells_of({}));
-  EXPECT_TRUE(locks.tells_of({7}));
+  EXPECT_FALSE(told_lockers_of(locks, file.get()));
+  struct stat about {};
+  ASSERT_EQ(::fstat(file.get(), &about), 0);
+  locks.flocks = {{about.st_dev, about.st_ino, 7, true}};
+  EXPECT_EQ(told_lockers_of(locks, file.get()), std::vector<pid_t>{7});
 }
 
 // A unit whose node was deleted, and whose holder nobody sees, is given to another only where there really is none.
@@ -268,9 +277,6 @@ TEST(KernelLocks, ADeletedNodeThatAListMayHaveMissedIsSomebodys) {
   const std::vector<RecordedNode> nodes{{"gpu.GPU-0", 0, ~std::uint64_t{0}, ~std::uint64_t{0}}};
   KernelLocks listed;
   EXPECT_TRUE(node_locks(nodes, ::geteuid(), listed).empty());
-  listed.steady = false;
-  EXPECT_EQ(node_locks(nodes, ::geteuid(), listed).size(), 1u);
-  listed.steady = true;
   listed.whole = false;
   EXPECT_EQ(node_locks(nodes, ::geteuid(), listed).size(), 1u);
 }
