@@ -281,11 +281,12 @@ std::vector<ProcessStat> Foreground::tree(std::vector<ProcessStat>* others) cons
   std::vector<pid_t> apart = strangers_;
   apart.push_back(witness_->pid());
   std::vector<ProcessStat> ours;
+  Newcomers newcomers;
   for (auto& process : our_descendants({{command_}})) {  // parents come before children
+    const bool may_be_new = newcomers.may_be_one(process) && process.pid != command_;
     const bool is_apart = std::ranges::find(apart, process.pid) != apart.end() ||
                           std::ranges::find(apart, process.parent) != apart.end() ||
-                          (process.parent == ::getpid() && process.pid != command_ &&
-                           (is_of_a_lane(process.pid) || is_spared(process)));
+                          (may_be_new && (is_of_a_lane(process.pid) || (process.parent == ::getpid() && is_spared(process))));
     if (is_apart) apart.push_back(process.pid);
     if (!is_apart) ours.push_back(std::move(process));
     else if (others) others->push_back(std::move(process));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/stream.hpp"
+#include "host/process/left_to_us.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/task_pool.hpp"
 #include "host/process/tree.hpp"
@@ -51,13 +52,17 @@ void EpollPool::signal(std::size_t bay, model::Signal signal) {
   signal_command(command, SIGCONT);              // a stopped one must run to hear it
 }
 
-// The command, its group, who was beside it before, and what is below any of these: as of the last wait.
+// The command, its group, who was beside it before, and what is below any of these, but for what a killed lane has left there:
+// as of the last wait.
 std::vector<ProcessStat> EpollPool::all_of(const Bay& bay) {
   if (!picture_) picture_ = our_descendants();
   std::vector<ProcessStat> all;
   std::set<pid_t> its{bay.pid};
+  Newcomers newcomers;
   for (const ProcessStat& process : *picture_) { // parents come before children
-    const bool is_its = process.pid == bay.pid || process.group == bay.pid || its.contains(process.parent);
+    const bool may_be_new = newcomers.may_be_one(process);
+    bool is_its = process.pid == bay.pid || process.group == bay.pid;
+    if (!is_its && its.contains(process.parent)) is_its = !may_be_new || !is_of_a_lost_lane(process.pid, claims_);
     if (!is_its && !contains(bay.beside, process)) continue;
     its.insert(process.pid);
     all.push_back(process);

@@ -57,13 +57,15 @@ std::vector<EpollPool::Stray> EpollPool::left_behind(std::vector<ProcessStat>* o
   std::vector<Stray> left;
   std::map<pid_t, bool> others;                // parents come before children
   std::map<pid_t, Stray> known;
+  Newcomers newcomers;
   for (auto& process : our_descendants()) {
+    const bool may_be_new = newcomers.may_be_one(process);
     const auto runs = [&](const auto& bay) {
       return bay && bay->pid > 0 && (process.pid == bay->pid || process.group == bay->pid);
     };
     const bool of_task = others[process.parent] || std::ranges::any_of(bays_, runs) ||
                          std::ranges::find(strangers_, process.pid) != strangers_.end() ||
-                         (process.parent == ::getpid() && is_of_a_lost_lane(process.pid, claims_));
+                         (may_be_new && is_of_a_lost_lane(process.pid, claims_));
     others[process.pid] = of_task;
     if (of_task) {
       if (of_tasks) of_tasks->push_back(std::move(process));

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -113,6 +114,21 @@ bool is_of_a_queue(const ProcessStat& process);
 // a hidden child and itself hidden is not known before it becomes ours, at the end of what is between. `known` are children of
 // ours that are looked for also where the kernel has no list.
 std::vector<ProcessStat> our_descendants(std::span<const pid_t> known = {});
+
+// Whether a process may have come below its parent by the end of one in between: what a killed runner or lane leaves goes to
+// us, or to a process below us that takes in orphans (PR_SET_CHILD_SUBREAPER: `thole run` in a task, an init). A command of a
+// lane leads a group of its own. Asked of one after the other, parents first.
+class Newcomers {
+ public:
+  bool may_be_one(const ProcessStat& process) {
+    const auto above = groups_.find(process.parent);
+    groups_[process.pid] = process.group;
+    return above == groups_.end() || above->second != process.group;
+  }
+
+ private:
+  std::map<pid_t, pid_t> groups_;
+};
 
 // The shell that started us, or what we are a fork of: the parent, or above it where that is a subshell of the same shell, as
 // in `$(thole … | cat)`. A subshell is a fork: it has the same program and arguments.

@@ -171,8 +171,9 @@ bool TaskCommands::is_childless() const {
 }
 
 // A runner that was started in a task of ours is below us, and so are its lanes, of this queue or another one: where both are
-// killed their tasks become our children. They are looked after by the next runner. What has a lock of ours is of ours,
-// whatever it shows; what has none, and shows another lane, is of that. What is closed to us may be anything: it is of ours.
+// killed their tasks become our children, or those of a process of the task that takes orphans in. They are looked after
+// by the next runner. What has a lock of ours is of ours, whatever it shows; what has none, and shows another lane, is of that.
+// What is closed to us may be anything: it is of ours.
 bool TaskCommands::is_of_another_lane(pid_t child) const {
   if (!proc_numbers_are_ours()) return false;
   if (keeps_lane_lock(child)) return true;       // none that we have open, as we have our own
@@ -193,12 +194,14 @@ std::vector<ProcessStat> TaskCommands::tree(const Kept& task, std::vector<Proces
   enum class Of { nobody, this_task, another_command };
   std::map<pid_t, Of> known;                     // parents come before children
   std::vector<pid_t> commands;
+  Newcomers newcomers;
   for (const auto& [bay, other] : tasks_) commands.push_back(other.pid);
   for (auto& process : our_descendants(commands)) {
     Of whose = known[process.parent];
+    const bool may_be_new = newcomers.may_be_one(process) && whose != Of::another_command;
     if (process.pid == task.pid) whose = Of::this_task;
     else if (std::ranges::find(commands, process.pid) != commands.end()) whose = Of::another_command;
-    else if (process.parent == ::getpid() && is_of_another_lane(process.pid)) whose = Of::another_command;
+    else if (may_be_new && is_of_another_lane(process.pid)) whose = Of::another_command;
     else if (whose == Of::nobody && is_of(task, process)) whose = Of::this_task;   // whose parent may be about to end
     known[process.pid] = whose;
     if (whose == Of::this_task) its.push_back(std::move(process));
