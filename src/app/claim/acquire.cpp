@@ -83,6 +83,7 @@ class Acquisition {
         claim.reset();                          // give back; the place in line is kept
         passed_.clear();
         ends_by_.reset();
+        heed_interruption(options_);            // it may be taken, and given back, again and again without a sleep
         select_again();
         continue;
       }
@@ -289,7 +290,7 @@ class Acquisition {
     switch (place_->sleep(also, until)) {
       case port::Wake::deadline: return Woken::by_deadline;
       case port::Wake::other_fd:
-        if (!options_.cancel.empty() && any_ready(options_.cancel, Millis{0})) wait_interrupted();
+        heed_interruption(options_);
         look();                                 // a stranger has ended
         break;
       case port::Wake::again:
@@ -418,6 +419,7 @@ class Acquisition {
 
 Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& options) {
   site.observer.look(site.patience, question_for(asked));
+  heed_interruption(options);                    // who tries again and again may never come to sleep
   if (options.looked) options.looked(site.observer.snapshot());
   if (asked.gpus == 0) {
     Acquired none;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/claim/selection.hpp"
+#include "base/stream.hpp"
 
 namespace thole::app {
 
@@ -41,6 +42,10 @@ Wish wish_for(const Site& site, const model::Request& asked, const AcquireOption
     if (!options.enforced) request->time.reset();   // a length that nobody enforces passes nobody: it could break a promise
   wish.lasting = by_lasting_names(std::move(wish.lasting), site);
   return wish;
+}
+
+void heed_interruption(const AcquireOptions& options) {
+  if (!options.cancel.empty() && any_ready(options.cancel, Millis{0})) wait_interrupted();
 }
 
 void wait_interrupted() { throw Error(ErrorCode::interrupted, "the wait was interrupted"); }

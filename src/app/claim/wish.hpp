@@ -33,5 +33,6 @@ Wish wish_for(const Site& site, const model::Request& asked, const AcquireOption
               std::optional<SteadyTime> deadline, bool in_line = false);
 
 [[noreturn]] void wait_interrupted();
+void heed_interruption(const AcquireOptions& options);   // throws it where `cancel` says so
 
 }  // namespace thole::app

@@ -208,8 +208,9 @@ void ProbeRunner::discard() {
   kill_child(pid);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
-  if (::waitpid(pid, nullptr, WNOHANG) != 0) return helper_ended(pid);   // reaped, or somebody else's SIGCHLD handling did
-  turn_.leave_to(pid);
+  if (::waitpid(pid, nullptr, WNOHANG) == 0) return turn_.leave_to(pid);
+  helper_ended(pid);                                       // reaped, or somebody else's SIGCHLD handling did
+  turn_.give_back();                                       // which an open question had kept
 }
 
 // How the probe ended by itself; reaps it.

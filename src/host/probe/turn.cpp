@@ -39,7 +39,13 @@ Note read_note(const std::string& path) {
   return note;
 }
 
-bool stands_still(pid_t pid) {
+// Else its note has outlived it, and who has the turn now is about to write his own.
+bool is_there(const std::string& probe) {
+  const auto pid = parse_u64(probe);
+  return pid && read_process(static_cast<pid_t>(*pid));
+}
+
+bool asker_stands_still(pid_t pid) {
   const auto process = pid > 0 ? read_process(pid) : std::nullopt;
   return process && (process->state == 'T' || process->state == 't');
 }
@@ -61,8 +67,8 @@ std::optional<ProbeTurn::Occupied> ProbeTurn::take(SteadyTime deadline) {
       if (!note.probe.empty()) why += " (process " + note.probe + ")";
       return Occupied{std::move(why), note.since};
     };
-    if (note.abandoned) return occupied("an earlier probe is stuck in the driver and cannot be killed");
-    if (stands_still(note.asker) && is_in_place() && ::unlink(path_.c_str()) == 0) continue;
+    if (note.abandoned && is_there(note.probe)) return occupied("an earlier probe is stuck in the driver and cannot be killed");
+    if (asker_stands_still(note.asker) && is_in_place() && ::unlink(path_.c_str()) == 0) continue;
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now >= deadline) return occupied("another probe has been waiting for the driver");
     ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(poll_timeout(deadline, now), 1))));

@@ -214,6 +214,15 @@ TEST_F(ProbeRunnerTest, WhoIsStoppedWhileItAsksKeepsTheTurnFromNobody) {
   });
 }
 
+TEST_F(ProbeRunnerTest, WhoDropsAnOpenQuestionGivesHisTurnBack) {
+  ProbeRunner first(script("read q; read never"));
+  EXPECT_EQ(first.ask("question", Millis(50), [](std::string_view) { return std::nullopt; }, AnswerFor::all,
+                      [] { return true; }).end, End::timed_out);
+  first.discard();
+  ProbeRunner second(script("read q; echo .; read more"));
+  EXPECT_EQ(ask(second, Millis(3'000)).end, End::complete);
+}
+
 TEST_F(ProbeRunnerTest, AnAnswerThatDidNotComeInTimeIsKeptForWhoWaits) {
   ProbeRunner runner(script("read q; echo some; exec sleep 1000"));
   EXPECT_EQ(ask(runner, Millis(300)).end, End::timed_out);
