@@ -2,9 +2,11 @@
 #include "app/claim/claim_variables.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/error.hpp"
+#include "base/fd.hpp"
 #include "support/acquiring.hpp"
 #include "support/fake_site.hpp"
 #include "support/said.hpp"
@@ -31,6 +33,16 @@ TEST(Acquire, TakesWhatIsFree) {
   EXPECT_EQ(got.chosen.size(), 2u);
   EXPECT_EQ(got.claim.keys().size(), 2u);
   EXPECT_EQ(got.claim.id().size(), 16u);
+}
+
+// Who tries again and again, for what he got was not listed once more, may never come to sleep.
+TEST(Acquire, WhoIsInterruptedTakesNothing) {
+  FakeSite fake(2);
+  const Fd interrupted(::eventfd(1, EFD_CLOEXEC));
+  app::AcquireOptions options;
+  options.cancel = {interrupted.get()};
+  EXPECT_EQ(failure_of(fake, want(1), options), ErrorCode::interrupted);
+  EXPECT_TRUE(fake.store.entered.empty());
 }
 
 TEST(Acquire, RefusesMoreThanTheMachineHas) {
