@@ -68,7 +68,7 @@ std::optional<uid_t> owner_of(DirKind kind) {
 // Those who claim in it end, or root makes the machine's own directory.
 [[noreturn]] void refuse(const char* what, const std::string& path, DirKind kind) {
   std::string pids;
-  for (pid_t pid : keepers_anywhere(guard_of(path), owner_of(kind)))
+  for (pid_t pid : keepers_anywhere({guard_of(path), owner_of(kind)}))
     pids += (pids.empty() ? "pid " : ", ") + std::to_string(pid);
   if (pids.empty()) pids = "their processes show as readers of " + parent_of(path) + " in lslocks";
   std::string lost = path;
@@ -95,7 +95,7 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
                                                                         : DirKind::named;
   // What a stranger has put there is none of ours.
   const auto is_made = [&] { return kind == DirKind::personal ? find_state_dir(location).has_value() : exists(path); };
-  AnyKeeper anybody(guard_of(path), owner_of(kind));
+  AnyKeeper anybody({guard_of(path), owner_of(kind)});
   const Fd parent = open_parent_of(path, kind);
   for (unsigned look = 0; look < looks_for_it; ++look) {
     const bool kept = (parent && anybody.guard().is_kept_in(parent.get())) || anybody.lives();
@@ -353,7 +353,7 @@ bool StateDir::claimed_in(AnyKeeper& anybody) const {
 }
 
 void StateDir::refuse_if_claimed_in(const char* what) const {
-  AnyKeeper anybody(guard_of(path), owner_of(kind));
+  AnyKeeper anybody({guard_of(path), owner_of(kind)});
   for (unsigned look = 0; look < looks_for_it; ++look) {
     if (!claimed_in(anybody)) return;
     pause_between_looks();
@@ -409,7 +409,7 @@ void refuse_if_lost(const StateLocation& location) {
   const auto dir = find_state_dir(location);
   if (!dir || dir->kind == DirKind::system) return;
   // Since the caller looked another may have made it and claimed in it: `queue` is made last, and in none that was emptied.
-  AnyKeeper anybody(guard_of(dir->path), owner_of(dir->kind));
+  AnyKeeper anybody({guard_of(dir->path), owner_of(dir->kind)});
   for (unsigned look = 0; look < looks_for_it; ++look) {
     if (::faccessat(dir->fd.get(), "queue", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !dir->claimed_in(anybody)) return;
     if (location.step_hook) location.step_hook("kept");

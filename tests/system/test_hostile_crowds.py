@@ -224,6 +224,36 @@ def test_a_note_full_of_locks_delays_nobody(lab):
     end(bob)
 
 
+# Each of sys.argv[1] descriptors of one open directory tells of all its locks.
+DIRECTORY_FULL_OF_LOCKS = """
+import fcntl, os, resource, struct, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+one = os.open("/tmp", os.O_RDONLY)
+for i in reversed(range(3000)):
+    fcntl.fcntl(one, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 1000 + 2 * i, 1, 0))     # F_OFD_SETLK
+kept = [os.dup(one) for _ in range(min(int(sys.argv[1]), most - 100))]
+print("up", os.getpid(), one, flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_directories_full_of_locks_delay_nobody(lab):
+    mallory = lab.start("mallory", interpreter(), "-u", "-c", DIRECTORY_FULL_OF_LOCKS, "5000")
+    _, pid, fd = read_line(mallory.process.stdout, 200).split()
+    began = time.process_time()
+    assert pathlib.Path(f"/proc/{pid}/fdinfo/{fd}").read_text().count("lock:") == 3000
+    one = time.process_time() - began
+    worked, status, told = work_of(lab, "root", "init")
+    assert status == 0 and worked < 1000 * one, (worked, one, told)
+    for words in (["run", "-q", "-g", "1", "--", lab.program, "run", "-q", "--", "true"],
+                  ["--machine", "2xA100", "run", "-q", "--", "true"]):
+        worked, status, told = work_of(lab, "root", *words)
+        assert status == 0 and worked < 1000 * one, (words, worked, one, told)
+    end(mallory)
+
+
 @in_one_surrounding
 def test_a_lock_whose_taker_has_ended_is_his_childs_and_root_is_told_the_child(lab):
     lab.init()

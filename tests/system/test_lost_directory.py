@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hostile import end, lab  # noqa: F401 (lab: a fixture)
+from hostile import USERS, end, lab  # noqa: F401 (lab: a fixture)
 from init_tools import CHURN, SHORT_PAGES, claims_one, guard_byte, in_one_surrounding, key_of
 from run_tools import THOLE, Started, eventually, state_of
 
@@ -243,6 +243,39 @@ def test_a_lost_fallback_gets_no_second_owner(lab, way):
     end(alice)
     lab.init()
     assert claims_one(lab, "bob", "-g", "4").returncode == 0
+
+
+# A service with PrivateTmp, say: the fallback's parent is the same for all.
+@in_one_surrounding
+def test_a_fallback_lost_under_a_claim_with_mounts_of_its_own_gets_no_second_owner(lab):
+    alone = ("mount -t tmpfs -o mode=1777 own /tmp; "
+             f'exec setpriv --reuid={USERS["alice"]} --regid={USERS["alice"]} --init-groups -- "$@"')
+    words = lab.command("root", "unshare", "-m", "sh", "-ec", alone, "sh", lab.program, "run", "-q", "--",
+                        "sh", "-c", "echo up; exec cat")
+    alice = Started(words, cwd="/", env=lab.environment("alice"))
+    assert alice.line() == "up"
+    lab.run("root", "rm", "-r", "/run/lock/thole", check=True)
+    assert claims_one(lab, "bob", "-g", "4").returncode == 69
+    init = lab.thole("root", "init")
+    assert init.returncode == 69 and "of alice" in init.stderr, init.stderr
+    end(alice)
+    lab.init()
+    assert claims_one(lab, "bob", "-g", "4").returncode == 0
+
+
+# Who is in a list of processes may have ended when he is looked at, and his child is in none.
+@pytest.mark.parametrize("pause", [0.005, 0.05])
+def test_a_job_that_goes_on_in_its_child_again_and_again_keeps_its_claim(tmp_path, pause):
+    machine = Machine(tmp_path, "personal")
+    going_on = (f"import os, time\nprint('up', flush=True)\nwhile not os.path.exists({str(tmp_path / 'end')!r}):\n"
+                f" time.sleep({pause})\n if os.fork(): os._exit(0)\n")
+    with Started([THOLE, "run", "-q", "--no-supervisor", "--", sys.executable, "-c", going_on], env=machine.environment) as job:
+        assert job.line() == "up"
+        machine.lose("its parent moved")
+        for _ in range(4):
+            assert machine.claim().returncode == 69
+        (tmp_path / "end").touch()
+    eventually(lambda: machine.claim().returncode == 0, "it has ended")
 
 
 @in_one_surrounding

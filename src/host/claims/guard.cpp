@@ -1,14 +1,19 @@
 #include "host/claims/guard.hpp"
 
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/byte_range.hpp"
@@ -16,6 +21,7 @@
 #include "base/hash.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/own_directory.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -48,16 +54,10 @@ bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
   return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 07777) == (S_ISVTX | 0600) && has_flock(pid, open.fd);
 }
 
-bool keeps(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
-  bool found = false, locks = !owner;
-  errno = 0;
-  const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
-    locks = locks || is_locked_personal_node(pid, open, *owner);
-    if (found || !S_ISDIR(open.mode)) return;
-    found = keeps_guard(pid, open.fd, guard);
-  });
-  if (!shown) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
-  return found && locks;
+bool has_personal_lock(pid_t pid, uid_t owner) {
+  bool found = false;
+  for_each_open_file(pid, [&](const OpenFile& open) { found = found || is_locked_personal_node(pid, open, owner); });
+  return found;
 }
 
 bool is_same(const std::string& one, const char* other) {
@@ -83,9 +83,76 @@ std::vector<pid_t> every_pid() {
   return pids;
 }
 
-bool is_keeper(pid_t pid, const Guard& guard, std::optional<uid_t> owner) {
-  return sees_what_we_see(pid) && keeps(pid, guard, owner);
+std::optional<uid_t> user_of_process(pid_t pid) {
+  struct stat about {};
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &about) == 0 ? std::optional(about.st_uid) : std::nullopt;
 }
+
+std::chrono::nanoseconds worked() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+// By anybody, in whatever directory.
+bool is_listed(const Guard& guard) {
+  constexpr unsigned most_readings = 16;
+  for (unsigned times = 0; times < most_readings; ++times) {
+    const LockTable table = lock_table(to_name_holders);
+    const std::vector<std::string_view> lines = split_lines(table.text);
+    if (std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); })) return true;
+  }
+  return false;
+}
+
+// One look at all processes for who keeps a guard.
+class KeeperSearch {
+ public:
+  explicit KeeperSearch(const KeeperOf& wanted) : wanted_(wanted) {}
+
+  bool is_keeper(pid_t pid) {
+    const bool sees = sees_what_we_see(pid);
+    if (!sees && !wanted_.parent) return false;
+    if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner)) return false;   // first: that is cheap
+    const auto user = user_of_process(pid);
+    bool found = false;
+    errno = 0;
+    const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
+      if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
+      std::chrono::nanoseconds& spent = spent_[user.value_or(static_cast<uid_t>(-1))];
+      if (user != ::geteuid() && spent > most_for_a_stranger) return;
+      const std::chrono::nanoseconds before = worked();
+      found = keeps_guard(pid, open.fd, wanted_.guard);
+      spent += worked() - before;
+    });
+    if (!shown) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
+    return found;
+  }
+
+  // Until `visit` says false. A process may hand the lock on to its child and end between two looks: so those that have come
+  // meanwhile are looked at until there are none. False: there always were some that may be keepers.
+  bool each(const std::function<bool(pid_t)>& visit) {
+    constexpr unsigned most_lists = 50;
+    std::set<pid_t> looked_at;
+    bool any_new = true;
+    for (unsigned lists = 0; any_new && lists < most_lists; ++lists) {
+      any_new = false;
+      for (pid_t pid : every_pid()) {
+        if (!looked_at.insert(pid).second) continue;
+        if (is_keeper(pid) && !visit(pid)) return true;
+        any_new = any_new || (::geteuid() == 0 && !wanted_.owner) || user_of_process(pid) == ::geteuid();
+      }
+    }
+    return !any_new;
+  }
+
+ private:
+  // All locks of one open directory are told for each of its descriptors, and anybody can have any number of both.
+  static constexpr std::chrono::milliseconds most_for_a_stranger{200};
+
+  const KeeperOf& wanted_;
+  std::map<uid_t, std::chrono::nanoseconds> spent_;
+};
 
 }  // namespace
 
@@ -120,22 +187,24 @@ Guard guard_of(const std::string& path) {
   return {static_cast<off_t>(name >> 2), length_of(of_any_number), length_of(written)};
 }
 
-std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner) {
+std::vector<pid_t> keepers_anywhere(const KeeperOf& wanted) {
   std::vector<pid_t> keepers;
-  for (pid_t pid : every_pid())
-    if (is_keeper(pid, guard, owner)) keepers.push_back(pid);
+  KeeperSearch(wanted).each([&](pid_t pid) {
+    keepers.push_back(pid);
+    return true;
+  });
   return keepers;
 }
 
 bool AnyKeeper::lives() {
-  if (found_ && is_keeper(*found_, guard_, owner_)) return true;
+  KeeperSearch search(wanted_);
+  if (found_ && search.is_keeper(*found_)) return true;
   found_.reset();
-  for (pid_t pid : every_pid()) {
-    if (!is_keeper(pid, guard_, owner_)) continue;
+  const bool settled = search.each([this](pid_t pid) {
     found_ = pid;
-    return true;
-  }
-  return false;
+    return false;
+  });
+  return found_ || (!settled && is_listed(wanted_.guard));
 }
 
 }  // namespace thole::host

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host/process/open_files.hpp"
+
 namespace thole::host {
 
 struct Guard {
@@ -34,22 +36,28 @@ bool keeps_guard(pid_t pid, const char* fd, const Guard& guard);
 // By the text of the path; a relative one counts from here.
 Guard guard_of(const std::string& path);
 
-// The processes that keep it of whatever directory: those that this user can see (root: all of its pid namespace), and which
-// see the same files as we do. Others have a directory of their own under this path. `owner`: whose personal directory it is;
-// only who also has a lock there counts, for root sees the descriptors of strangers.
-std::vector<pid_t> keepers_anywhere(const Guard& guard, std::optional<uid_t> owner = std::nullopt);
+// Whom we look for: those that keep it of whatever directory and see the same files as we do, for others have a directory of
+// their own under this path.
+struct KeeperOf {
+  Guard guard;
+  std::optional<uid_t> owner = {};       // whose personal directory it is; only who also has a lock there counts, for root sees
+                                         // the descriptors of strangers
+  std::optional<FileNumber> parent = {};   // known: who keeps it of this very directory counts whatever he sees
+};
+
+// As far as this user can see them (root: all of its pid namespace).
+std::vector<pid_t> keepers_anywhere(const KeeperOf& wanted);
 
 // Is there any? For who asks again and again: the one who was found is asked first, which costs his descriptors alone, and the
 // first that is found is answer enough.
 class AnyKeeper {
  public:
-  explicit AnyKeeper(const Guard& guard, std::optional<uid_t> owner = std::nullopt) : guard_(guard), owner_(owner) {}
-  const Guard& guard() const { return guard_; }
+  explicit AnyKeeper(const KeeperOf& wanted) : wanted_(wanted) {}
+  const Guard& guard() const { return wanted_.guard; }
   bool lives();
 
  private:
-  Guard guard_;
-  std::optional<uid_t> owner_;
+  KeeperOf wanted_;
   std::optional<pid_t> found_;
 };
 

@@ -175,7 +175,7 @@ LockTable lock_table(std::chrono::nanoseconds limit) {
 
 namespace {
 
-constexpr unsigned readings = 16, readings_of_init = 64;
+constexpr unsigned readings = 16;
 
 void pause_before_reading() {
   constexpr std::uint64_t longest_ns = 200'000;
@@ -200,7 +200,7 @@ KernelLocks join_tables(std::function<LockTable()> read, std::chrono::nanosecond
   locks.whole = table.read && table.whole;
   locks.steady = table.at_once;
   locks.flocks = parse_kernel_locks(table.text);
-  locks.more_ = for_init ? readings_of_init : readings;
+  locks.more_ = readings;
   locks.limit_ = limit;
   locks.read_ = std::move(read);
   locks.text_ = std::move(table.text);

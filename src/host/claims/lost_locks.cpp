@@ -1,6 +1,9 @@
 #include "host/claims/lost_locks.hpp"
 
+#include <linux/kcmp.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -17,6 +20,9 @@ const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint6
   return found == nodes.end() ? nullptr : &*found;
 }
 
+// As threads do, mostly. Two that cannot be compared are looked at both.
+bool have_the_same_descriptors(pid_t one, pid_t other) { return ::syscall(SYS_kcmp, one, other, KCMP_FILES, 0, 0) == 0; }
+
 }  // namespace
 
 std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, KernelLocks listed,
@@ -24,8 +30,11 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
   const bool names_all = listed.names_all();
   std::vector<NodeLock> found;
   std::set<const RecordedNode*> explained;
-  for (pid_t pid : all_pids())
-    for (pid_t thread : threads_of(pid))   // each may have descriptors of its own, and the first may have ended
+  for (pid_t pid : all_pids()) {
+    pid_t before = 0;
+    for (pid_t thread : threads_of(pid)) {   // each may have descriptors of its own, and the first may have ended
+      if (before != 0 && have_the_same_descriptors(before, thread)) continue;
+      before = thread;
       for_each_open_file(thread, [&](const OpenFile& open) {
         const RecordedNode* node = node_with(nodes, open.device, open.inode);
         if (!node) return;
@@ -34,6 +43,8 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
         if (ours && !explained.contains(node)) found.push_back({node->name, pid});
         explained.insert(node);
       });
+    }
+  }
   std::set<const RecordedNode*> locked;
   for (const RecordedNode& node : nodes) {
     if (explained.contains(&node)) continue;

@@ -26,6 +26,7 @@
 #include "host/claims/tidy_notes.hpp"
 #include "host/claims/who_file.hpp"
 #include "host/entries.hpp"
+#include "host/path.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
 #include "host/process/tree.hpp"
@@ -92,7 +93,10 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
   }
   for (const std::string& path : paths.fallbacks) {   // deleted, emptied or moved since
     const bool lost = ::access(path.c_str(), F_OK) != 0;
-    for (pid_t pid : keepers_anywhere(guard_of(path))) {
+    KeeperOf wanted{guard_of(path)};
+    struct stat parent;   // common to namespaces where the fallback was, as a rule
+    if (::stat(parent_of(path).c_str(), &parent) == 0) wanted.parent.emplace(parent.st_dev, parent.st_ino);
+    for (pid_t pid : keepers_anywhere(wanted)) {
       if (!has_lost_lock(pid, lost)) continue;
       directory = path;
       return fmt::format("{} has the lock of one that was deleted", describe_process(pid));

@@ -50,7 +50,7 @@ std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
 class HeldByNote {
  public:
   explicit HeldByNote(const NotesPlace& about)
-      : about_(about), locks_(kernel_locks(for_init_to_tell)), names_all_(locks_.names_all()), keepers_(nodes_of_units(about)) {
+      : about_(about), locks_(kernel_locks(for_init_to_tell)), keepers_(nodes_of_units(about)) {
     const Fd queue = open_at(about.directory, "queue", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!queue) return;
     QueueFile file(queue.get());
@@ -104,14 +104,15 @@ class HeldByNote {
     return !taker.uid || *taker.uid == uid || !keepers_.keeps(taker.pid, fd.get()).value_or(false);
   }
 
-  bool waits(const Ticket& ticket) const {
+  bool waits(const Ticket& ticket) {
     const Fd turn = open_at(about_.directory, turn_node(ticket.place).c_str(), O_PATH | O_NOFOLLOW);
-    return !turn || !names_all_ || !lockers_of(locks_.flocks, turn.get()).empty();
+    if (!turn) return true;
+    const auto lockers = told_lockers_of(locks_, turn.get());
+    return !lockers || !lockers->empty();
   }
 
   const NotesPlace& about_;
   KernelLocks locks_;
-  const bool names_all_;
   KeeperLook keepers_;
   std::vector<Ticket> tickets_;        // in line
   std::set<unsigned> said_;            // their places

@@ -262,7 +262,7 @@ TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
     self.hear();
     return 0;
   };
-  AnyKeeper anybody(guard_of(path));
+  AnyKeeper anybody({guard_of(path)});
   EXPECT_FALSE(anybody.lives());
   Child one(keeper);
   ASSERT_EQ(one.hear(), 'c');
@@ -316,15 +316,15 @@ TEST_F(StateDirTest, AKeeperOfAPersonalDirectoryHasALockedNodeOfItsOwner) {
   });
   const std::vector<pid_t> nobody, it{keeper.pid()};
   ASSERT_EQ(keeper.hear(), 'b');
-  EXPECT_EQ(keepers_anywhere(guard), it);
-  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), nobody);
+  EXPECT_EQ(keepers_anywhere({guard}), it);
+  EXPECT_EQ(keepers_anywhere({guard, ::geteuid()}), nobody);
   keeper.say('!');
   ASSERT_EQ(keeper.hear(), 'p');
-  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), nobody) << "a pipe, such as anybody may be handed";
+  EXPECT_EQ(keepers_anywhere({guard, ::geteuid()}), nobody) << "a pipe, such as anybody may be handed";
   keeper.say('!');
   ASSERT_EQ(keeper.hear(), 'n');
-  EXPECT_EQ(keepers_anywhere(guard, ::geteuid()), it);
-  EXPECT_EQ(keepers_anywhere(guard, ::geteuid() + 1), nobody);
+  EXPECT_EQ(keepers_anywhere({guard, ::geteuid()}), it);
+  EXPECT_EQ(keepers_anywhere({guard, ::geteuid() + 1}), nobody);
 }
 
 TEST(StateDirFilesystem, OnlyThoseWhoseLocksHoldAreUsed) {
