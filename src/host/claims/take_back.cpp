@@ -161,12 +161,11 @@ TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<
   const std::string keeper = describe_keeper(node.get());
   if (!taking_) taking_ = begin_taking(directory_);
   how.maker.mark(name, true);   // from here on nobody gets it
-  KernelLocks now = kernel_locks(limit_);
+  const KernelLocks now = kernel_locks(limit_);
   const std::vector<pid_t> seen = who_have(node.get());
   std::vector<pid_t> lockers = who_took(now, node.get(), seen);
   const bool all_are_named = before_.steady && now.steady && before_.whole && now.whole;
-  if (!all_are_named || (lockers.empty() && !(before_.names_all() && now.names_all())))
-    lockers.insert(lockers.end(), seen.begin(), seen.end());
+  if (!all_are_named || lockers.empty()) lockers.insert(lockers.end(), seen.begin(), seen.end());
   std::string spared;
   if (lockers.empty() && !(before_.whole && now.whole))
     spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);

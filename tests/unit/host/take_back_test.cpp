@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -212,7 +213,7 @@ TEST_F(TakingBack, NobodyInterruptsItWhileTheNodeIsMarked) {
   std::thread sender([&] {
     while (!over) {
       ::syscall(SYS_tgkill, process, thread, SIGTERM);
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));   // else it does nothing but hear them
     }
   });
   for (int times = 0; times < 5; ++times) {
