@@ -54,9 +54,15 @@ bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
   return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 07777) == (S_ISVTX | 0600) && has_flock(pid, open.fd);
 }
 
+// Its open files, one after the other. Who cannot be looked at for want of descriptors or memory may be the one.
+void look_through(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
+  errno = 0;
+  if (!for_each_open_file(pid, visit)) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
+}
+
 bool has_personal_lock(pid_t pid, uid_t owner) {
   bool found = false;
-  for_each_open_file(pid, [&](const OpenFile& open) { found = found || is_locked_personal_node(pid, open, owner); });
+  look_through(pid, [&](const OpenFile& open) { found = found || is_locked_personal_node(pid, open, owner); });
   return found;
 }
 
@@ -116,8 +122,7 @@ class KeeperSearch {
     if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner)) return false;   // first: that is cheap
     const auto user = user_of_process(pid);
     bool found = false;
-    errno = 0;
-    const bool shown = for_each_open_file(pid, [&](const OpenFile& open) {
+    look_through(pid, [&](const OpenFile& open) {
       if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
       std::chrono::nanoseconds& spent = spent_[user.value_or(static_cast<uid_t>(-1))];
       if (user != ::geteuid() && spent > most_for_a_stranger) return;
@@ -125,7 +130,6 @@ class KeeperSearch {
       found = keeps_guard(pid, open.fd, wanted_.guard);
       spent += worked() - before;
     });
-    if (!shown) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
     return found;
   }
 
