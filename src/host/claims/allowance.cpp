@@ -13,11 +13,13 @@ std::chrono::nanoseconds time_by(clockid_t clock) {
 
 }  // namespace
 
+std::chrono::nanoseconds time_worked() { return time_by(CLOCK_THREAD_CPUTIME_ID); }
+
 Allowance::Allowance(std::chrono::nanoseconds limit) : limit_(limit), begin_(time_by(CLOCK_MONOTONIC)) {}
 
 bool Allowance::over() {
-  if (worked_) return time_by(CLOCK_THREAD_CPUTIME_ID) - *worked_ > limit_;
-  if (time_by(CLOCK_MONOTONIC) - begin_ > limit_) worked_ = time_by(CLOCK_THREAD_CPUTIME_ID);
+  if (worked_) return time_worked() - *worked_ > limit_;
+  if (time_by(CLOCK_MONOTONIC) - begin_ > limit_) worked_ = time_worked();
   return false;
 }
 

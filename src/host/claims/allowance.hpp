@@ -6,6 +6,8 @@
 
 namespace thole::host {
 
+std::chrono::nanoseconds time_worked();   // by this thread
+
 // Has this thread worked for longer than that? Time in which others had the processor does not count: it makes nobody's files
 // slow. (The thread's clock costs a system call; it is asked only when by the clock on the wall the limit is over.)
 class Allowance {

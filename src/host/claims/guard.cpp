@@ -1,7 +1,6 @@
 #include "host/claims/guard.hpp"
 
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "base/hash.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/own_directory.hpp"
 #include "host/process/open_files.hpp"
@@ -89,17 +89,6 @@ std::vector<pid_t> every_pid() {
   return pids;
 }
 
-std::optional<uid_t> user_of_process(pid_t pid) {
-  struct stat about {};
-  return ::stat(fmt::format("/proc/{}", pid).c_str(), &about) == 0 ? std::optional(about.st_uid) : std::nullopt;
-}
-
-std::chrono::nanoseconds worked() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
-
 // By anybody, in whatever directory.
 bool is_listed(const Guard& guard) {
   constexpr unsigned most_readings = 16;
@@ -120,15 +109,15 @@ class KeeperSearch {
     const bool sees = sees_what_we_see(pid);
     if (!sees && !wanted_.parent) return false;
     if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner)) return false;   // first: that is cheap
-    const auto user = user_of_process(pid);
+    const auto user = user_of(pid);
     bool found = false;
     look_through(pid, [&](const OpenFile& open) {
       if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
       std::chrono::nanoseconds& spent = spent_[user.value_or(static_cast<uid_t>(-1))];
       if (user != ::geteuid() && spent > most_for_a_stranger) return;
-      const std::chrono::nanoseconds before = worked();
+      const std::chrono::nanoseconds before = time_worked();
       found = keeps_guard(pid, open.fd, wanted_.guard);
-      spent += worked() - before;
+      spent += time_worked() - before;
     });
     return found;
   }
@@ -144,7 +133,7 @@ class KeeperSearch {
       for (pid_t pid : every_pid()) {
         if (!looked_at.insert(pid).second) continue;
         if (is_keeper(pid) && !visit(pid)) return true;
-        any_new = any_new || (::geteuid() == 0 && !wanted_.owner) || user_of_process(pid) == ::geteuid();
+        any_new = any_new || (::geteuid() == 0 && !wanted_.owner) || user_of(pid) == ::geteuid();
       }
     }
     return !any_new;

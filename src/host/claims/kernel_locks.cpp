@@ -265,7 +265,7 @@ bool stands_still(std::uint32_t pid, std::uint64_t start) {
   return process && is_same_start(process->start, start) && is_stopped(*process);
 }
 
-bool is_stopped(const ProcessState& process) { return process.state == 'T' || process.state == 't'; }
+bool is_stopped(const ProcessState& process) { return is_stopped_state(process.state); }
 
 std::optional<ProcessState> process_state(pid_t pid) {
   struct stat owner;

@@ -47,7 +47,7 @@ bool is_there(const std::string& probe) {
 
 bool asker_stands_still(pid_t pid) {
   const auto process = pid > 0 ? read_process(pid) : std::nullopt;
-  return process && (process->state == 'T' || process->state == 't');
+  return process && is_stopped_state(process->state);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ void GroupsBelow::kill() const {
 }
 
 bool Stopping::look(const std::vector<ProcessStat>& picture) {
-  const auto is_stopped = [](const ProcessStat& process) { return process.state == 'T' || process.state == 't'; };
+  const auto is_stopped = [](const ProcessStat& process) { return is_stopped_state(process.state); };
   // Whoever waits in vfork() for a stopped child cannot stop itself, and cannot go on either.
   const auto can_fork = [&](const ProcessStat& process) {
     return !is_stopped(process) && !(process.state == 'D' && std::ranges::any_of(picture, [&](const ProcessStat& child) {

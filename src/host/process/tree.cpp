@@ -226,6 +226,7 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
 }
 
 bool is_ended_state(char state) { return state == 'Z' || state == 'X'; }
+bool is_stopped_state(char state) { return state == 'T' || state == 't'; }
 
 namespace {
 

@@ -31,6 +31,7 @@ std::optional<ProcessStat> read_process(pid_t pid);
 std::optional<ProcessStat> parse_process_stat(const std::string& text);
 
 bool is_ended_state(char state);
+bool is_stopped_state(char state);   // by a signal (Ctrl-Z) or a debugger
 
 // Where /proc tells of a process whose first thread alone has ended: in the directory of a living one, "/proc/PID/task/TID".
 // Its own shows a zombie without files, environment and root. Empty where that is not so, or cannot be told: `why`, an errno.

@@ -179,7 +179,7 @@ bool is_dying(pid_t pid) {
     if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:")) pending |= bits();
     if (line.starts_with("SigBlk:") || line.starts_with("SigIgn:") || line.starts_with("SigCgt:")) harmless |= bits();
   }
-  const bool stopped = process && (process->state == 'T' || process->state == 't');   // another hears nothing but KILL
+  const bool stopped = process && is_stopped_state(process->state);   // another hears nothing but KILL
   return (pending & (stopped ? bits_of({SIGKILL}) : ~harmless)) != 0;
 }
 
