@@ -14,11 +14,11 @@
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "host/clock/timer_alarm.hpp"
+#include "host/process/local_commands.hpp"
 #include "host/queue/local_door.hpp"
 #include "host/queue/local_lanes.hpp"
 #include "host/queue/log_files.hpp"
 #include "host/queue/runners_children.hpp"
-#include "host/queue/task_commands.hpp"
 #include "host/store/job_store.hpp"
 #include "host/surroundings/host_name.hpp"
 #include "wire/carry.hpp"
@@ -93,8 +93,9 @@ app::QueuePorts Queue::ports() {
           .door = parts.door,
           .logs = parts.logs,
           .keeper = [&parts, &clock = wire_.clock()] {
-            auto commands = std::make_unique<host::TaskCommands>(parts.inherited);
-            host::TaskCommands& made = *commands;
+            auto commands =
+                std::make_unique<host::LocalCommands>(parts.inherited, host::LocalCommands::Runs::in_background);
+            host::LocalCommands& made = *commands;
             auto lives = std::make_unique<app::TaskLives>(std::move(commands), clock);
             made.before_burial = [&lives = *lives](const port::CommandEnded& end) { lives.before_burial(end); };
             return lives;

@@ -17,8 +17,8 @@
 #include "host/gpu/file/search.hpp"
 #include "host/gpu/nvidia/placeholder.hpp"
 #include "host/gpu/vendors.hpp"
-#include "host/process/foreground.hpp"
 #include "host/process/local_binder.hpp"
+#include "host/process/local_commands.hpp"
 #include "host/process/local_processes.hpp"
 #include "host/process/spawn.hpp"
 #include "host/process/task_pool.hpp"
@@ -205,7 +205,8 @@ port::Processes& Wire::processes() {
 }
 
 port::Commands& Wire::commands() {
-  if (!parts_->commands) parts_->commands = std::make_unique<host::Foreground>(parts_->inherited);
+  if (!parts_->commands) 
+    parts_->commands = std::make_unique<host::LocalCommands>(parts_->inherited, host::LocalCommands::Runs::in_foreground);
   return *parts_->commands;
 }
 

@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "host/clock/system_clock.hpp"
-#include "host/process/foreground.hpp"
+#include "host/process/local_commands.hpp"
 #include "host/process/local_processes.hpp"
 
 int main(int argc, char** argv) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   };
   try {
     if (become) processes.become(spec);
-    thole::host::Foreground commands(inherited);
+    thole::host::LocalCommands commands(inherited, thole::host::LocalCommands::Runs::in_foreground);
     const auto ended = thole::app::live(commands, thole::host::SystemClock(), spec, manner, events);
     if (ended.time_limit) std::fprintf(stderr, "time limit\n");
     lock.reset();

@@ -45,14 +45,18 @@ bool is_mark_of_a_task(const std::string& word) {
   return rest.starts_with('/');
 }
 
-bool is_of_a_lost_lane(pid_t pid, std::span<const std::string> claims) {
+std::string_view lane_of_mark(std::string_view mark) { return mark.substr(std::min(mark.find('@'), mark.size())); }
+
+bool is_of_a_lost_lane(pid_t pid, std::span<const std::string> claims, std::string_view lane) {
   if (!proc_numbers_are_ours()) return false;
   if (keeps_lane_lock(pid)) return true;
   if (keeps_a_lock_of_ours(pid)) return false;   // whatever mark it has taken on
   const ShownEnvironment shown = environment_of(pid);
   const std::string mark = shown.word("THOLE_TASK=");
   const char* ours = std::getenv("THOLE_TASK");
-  if (!is_mark_of_a_task(mark) || (ours && mark == ours)) return false;
+  if (!is_mark_of_a_task(mark)) return false;
+  if (!lane.empty()) return lane_of_mark(mark) != lane;
+  if (ours && mark == ours) return false;
   const std::string its = shown.word("THOLE_CLAIM=");
   return std::ranges::none_of(claims, [&](const std::string& claim) { return is_within(its, claim); });
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "host/process/tree.hpp"
 
@@ -15,9 +16,13 @@ namespace thole::host {
 bool is_within(const std::string& shown, const std::string& claim);
 
 // Whether it is a task of a queue, or was started by one: what a lane leaves to us that was killed. It keeps the lock of a
-// lane, or shows the mark of a task (THOLE_TASK) and none of these claims, as the tasks of a queue do; but for what we have
-// inherited ourselves, as part of a task. Who cannot be told is none.
-bool is_of_a_lost_lane(pid_t pid, std::span<const std::string> claims = {});
+// lane, or shows the mark of a task (THOLE_TASK): for a lane (`lane`: what its own marks end with) one of another lane, for who
+// is none a mark that we have not inherited ourselves, as part of a task, and none of these claims. What has a lock of ours is
+// of ours, whatever it shows; who cannot be told is none.
+bool is_of_a_lost_lane(pid_t pid, std::span<const std::string> claims = {}, std::string_view lane = {});
+
+// What the mark of a task ends with: the number of its lane, and its queue.
+std::string_view lane_of_mark(std::string_view mark);
 
 // The form of such a mark: "JOB.TASK.RUN.", 16 digits of a hash, "@", the number of its lane (also 16, and "@"), its directory.
 bool is_mark_of_a_task(const std::string& word);

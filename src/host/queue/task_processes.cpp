@@ -1,7 +1,6 @@
 #include "host/queue/task_processes.hpp"
 
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/process/identity.hpp"
 #include "host/process/left_to_us.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/shown_environment.hpp"
@@ -26,15 +26,6 @@ namespace {
 
 constexpr unsigned looks_for_processes = 20;
 
-// Of a descriptor of a process: it is the same for no other process until the next boot (Linux 6.9). 0: an older kernel.
-std::uint64_t number_of(const Fd& process) {
-  constexpr decltype(std::declval<struct statfs>().f_type) pidfs = 0x50494446;
-  struct statfs system {};
-  struct stat about {};
-  if (!process || ::fstatfs(process.get(), &system) != 0 || system.f_type != pidfs) return 0;
-  return ::fstat(process.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
-}
-
 // The command where it lives. One that /proc hides from us, on an older kernel, is told by its process group alone: it was made
 // the leader of one. Where its lane has noted neither who it is nor in which pid namespace (an earlier build), that number may
 // be anybody's who leads a group: such a one may be of it, and is not signalled.
@@ -42,7 +33,7 @@ std::optional<TaskProcess> command_of(const port::RunTrace& run) {
   if (run.command <= 0 || (run.pid_namespace != 0 && run.pid_namespace != pid_namespace())) return std::nullopt;
   TaskProcess found{run.command, TaskProcess::command, end_of(run.command)};
   if (!found.end || is_readable(found.end.get())) return std::nullopt;
-  const std::uint64_t number = number_of(found.end);
+  const std::uint64_t number = number_of_held(found.end);
   const auto seen = read_process(run.command);
   bool same = ::getpgid(run.command) == run.command;
   if (run.identity.number != 0 && number != 0) same = run.identity.number == number;
@@ -180,12 +171,6 @@ Fd end_of(pid_t pid) {
   Fd end = open_pidfd(pid);
   if (!end) refuse_unlooked(errno);
   return end;
-}
-
-model::ProcessIdentity identity_of(pid_t pid) {
-  const auto process = read_process(pid);
-  const bool known = process && process->parent == ::getpid() && clocks_ahead().known;
-  return {known ? start_for_all(*process) : 0, number_of(open_pidfd(pid))};
 }
 
 // Of our own processes alone: anybody can write any mark into the environment of his. Who keeps a lane's lock has it from that,

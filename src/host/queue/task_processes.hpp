@@ -37,9 +37,6 @@ void refuse_elsewhere(const port::RunTrace& run);
 // A time namespace whose clock is ahead by a part of a tick is told some starts a tick later.
 bool began_at(const ProcessStat& process, std::uint64_t ticks);
 
-// Of a child of ours. A /proc of another pid namespace has another process under its number.
-model::ProcessIdentity identity_of(pid_t pid);
-
 struct TaskProcess {
   enum Belongs { command, marked, keeper, holder, untold };   // keeper, holder: by the lane's lock, surely or perhaps
   pid_t pid = 0;

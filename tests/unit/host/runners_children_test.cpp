@@ -8,8 +8,8 @@
 
 #include <csignal>
 
+#include "host/process/identity.hpp"
 #include "host/process/tree.hpp"
-#include "host/queue/task_processes.hpp"
 
 namespace thole::host {
 namespace {
@@ -49,7 +49,7 @@ TEST(RunnersChildren, HowOneEndedIsKnownUntilItIsBuried) {
 TEST(RunnersChildren, ACommandIsKnownByItsStartAndALaneIsNone) {
   RunnersChildren children;
   const pid_t pid = buried_by_nobody(7);
-  const model::ProcessIdentity its = identity_of(pid);
+  const model::ProcessIdentity its = identity_of_child(pid);
   ASSERT_NE(its.start_ticks, 0u);
   EXPECT_TRUE(children.look_at_command(pid, its).ended);
   EXPECT_FALSE(children.look_at_command(pid, {its.start_ticks - 100, 0}).is_ours) << "another that had its number";

@@ -1,5 +1,5 @@
 // Tasks of one lane: what is left behind where nobody can say by whom.
-#include "host/queue/task_commands.hpp"
+#include "host/process/local_commands.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,14 +25,14 @@ namespace {
 // The lives of a lane's tasks, as processes.
 class Keeper : public app::TaskLives {
  public:
-  Keeper() : TaskLives(std::make_unique<TaskCommands>(inherited_), clock_) {}
+  Keeper() : TaskLives(std::make_unique<LocalCommands>(inherited_, LocalCommands::Runs::in_background), clock_) {}
 
  private:
   static inline const InheritedSignals inherited_ = InheritedSignals::capture();
   static inline const SystemClock clock_{};
 };
 
-TEST(TaskCommands, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
+TEST(LocalCommands, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
   const claim_tests::TemporaryFolder folder;
   const std::string gate = folder.path + "/gate", number = folder.path + "/number";
   ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
@@ -75,7 +75,7 @@ TEST(TaskCommands, OfTasksThatEndAtOnceTheLastAnswersForWhatShowsNoMark) {
 }
 
 // As Ctrl-C would not: but it is the command that is to end.
-TEST(TaskCommands, ACommandThatHasLeftItsGroupHearsINTFirst) {
+TEST(LocalCommands, ACommandThatHasLeftItsGroupHearsINTFirst) {
   const claim_tests::TemporaryFolder folder;
   const std::string ready = folder.path + "/ready";
   ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
@@ -102,7 +102,7 @@ TEST(TaskCommands, ACommandThatHasLeftItsGroupHearsINTFirst) {
 }
 
 // A machine that goes down ends everything, the command perhaps before its lane hears of it.
-TEST(TaskCommands, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
+TEST(LocalCommands, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEndAtThatTime) {
   {
     Keeper keeper;
     port::ProcessSpec spec;
@@ -141,7 +141,7 @@ TEST(TaskCommands, WhatEndsByASignalOfNobodysWasTakenDownWhereItsLaneIsToldToEnd
 }
 
 // It holds its lane's GPUs for no moment longer, and is what was asked for.
-TEST(TaskCommands, WhatWeEndOurselvesIsNotTakenDown) {
+TEST(LocalCommands, WhatWeEndOurselvesIsNotTakenDown) {
   {
     Keeper keeper;
     port::ProcessSpec spec;
