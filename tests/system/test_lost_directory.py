@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hostile import USERS, end, lab  # noqa: F401 (lab: a fixture)
+from hostile import USERS, end, interpreter, lab  # noqa: F401 (lab: a fixture)
 from init_tools import CHURN, SHORT_PAGES, claims_one, guard_byte, in_one_surrounding, key_of
 from run_tools import THOLE, Started, eventually, state_of
 
@@ -276,6 +276,24 @@ def test_a_job_that_goes_on_in_its_child_again_and_again_keeps_its_claim(tmp_pat
             assert machine.claim().returncode == 69
         (tmp_path / "end").touch()
     eventually(lambda: machine.claim().returncode == 0, "it has ended")
+
+
+# `init` sees the processes of all, and of such a one mostly those that have ended.
+@in_one_surrounding
+def test_a_fallback_lost_under_a_job_that_goes_on_in_its_child_gets_no_second_owner(lab):
+    going_on = ("import os\nprint('up', flush=True)\nwhile not os.path.exists('/tmp/end'):\n"
+                " if os.fork(): os._exit(0)\n")
+    alice = lab.start("alice", lab.program, "run", "-q", "-g", "4", "--no-supervisor", "--", interpreter(), "-c", going_on)
+    try:
+        assert alice.line() == "up"
+        lab.run("root", "rm", "-r", "/run/lock/thole", check=True)
+        for _ in range(60):
+            init = lab.thole("root", "init")
+            assert init.returncode == 69 and "--force" in init.stderr, (init.stdout, init.stderr)
+        assert claims_one(lab, "bob").returncode == 69, "it lives"
+    finally:
+        lab.run("root", "touch", "/tmp/end", check=True)
+    lab.run("root", "pkill", "-KILL", "-u", str(USERS["alice"]))
 
 
 @in_one_surrounding

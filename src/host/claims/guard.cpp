@@ -54,18 +54,6 @@ bool is_locked_personal_node(pid_t pid, const OpenFile& open, uid_t owner) {
   return S_ISFIFO(open.mode) && open.uid == owner && (open.mode & 07777) == (S_ISVTX | 0600) && has_flock(pid, open.fd);
 }
 
-// Its open files, one after the other. Who cannot be looked at for want of descriptors or memory may be the one.
-void look_through(pid_t pid, const std::function<void(const OpenFile&)>& visit) {
-  errno = 0;
-  if (!for_each_open_file(pid, visit)) refuse_unseen(fmt::format("/proc/{}/fd", pid), errno);
-}
-
-bool has_personal_lock(pid_t pid, uid_t owner) {
-  bool found = false;
-  look_through(pid, [&](const OpenFile& open) { found = found || is_locked_personal_node(pid, open, owner); });
-  return found;
-}
-
 bool is_same(const std::string& one, const char* other) {
   struct statx a, b;
   return ::statx(AT_FDCWD, one.c_str(), AT_STATX_DONT_SYNC, STATX_INO, &a) == 0 &&
@@ -89,64 +77,6 @@ std::vector<pid_t> every_pid() {
   return pids;
 }
 
-// By anybody, in whatever directory.
-bool is_listed(const Guard& guard) {
-  constexpr unsigned most_readings = 16;
-  for (unsigned times = 0; times < most_readings; ++times) {
-    const LockTable table = lock_table(to_name_holders);
-    const std::vector<std::string_view> lines = split_lines(table.text);
-    if (std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); })) return true;
-  }
-  return false;
-}
-
-// One look at all processes for who keeps a guard.
-class KeeperSearch {
- public:
-  explicit KeeperSearch(const KeeperOf& wanted) : wanted_(wanted) {}
-
-  bool is_keeper(pid_t pid) {
-    const bool sees = sees_what_we_see(pid);
-    if (!sees && !wanted_.parent) return false;
-    if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner)) return false;   // first: that is cheap
-    const auto user = user_of(pid);
-    bool found = false;
-    look_through(pid, [&](const OpenFile& open) {
-      if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
-      std::chrono::nanoseconds& spent = spent_[user.value_or(static_cast<uid_t>(-1))];
-      if (user != ::geteuid() && spent > most_for_a_stranger) return;
-      const std::chrono::nanoseconds before = time_worked();
-      found = keeps_guard(pid, open.fd, wanted_.guard);
-      spent += time_worked() - before;
-    });
-    return found;
-  }
-
-  // Until `visit` says false. A process may hand the lock on to its child and end between two looks: so those that have come
-  // meanwhile are looked at until there are none. False: there always were some that may be keepers.
-  bool each(const std::function<bool(pid_t)>& visit) {
-    constexpr unsigned most_lists = 50;
-    std::set<pid_t> looked_at;
-    bool any_new = true;
-    for (unsigned lists = 0; any_new && lists < most_lists; ++lists) {
-      any_new = false;
-      for (pid_t pid : every_pid()) {
-        if (!looked_at.insert(pid).second) continue;
-        if (is_keeper(pid) && !visit(pid)) return true;
-        any_new = any_new || (::geteuid() == 0 && !wanted_.owner) || user_of(pid) == ::geteuid();
-      }
-    }
-    return !any_new;
-  }
-
- private:
-  // All locks of one open directory are told for each of its descriptors, and anybody can have any number of both.
-  static constexpr std::chrono::milliseconds most_for_a_stranger{200};
-
-  const KeeperOf& wanted_;
-  std::map<uid_t, std::chrono::nanoseconds> spent_;
-};
-
 }  // namespace
 
 struct flock Guard::lock(short type) const { return byte_range(type, begin, length); }
@@ -162,6 +92,16 @@ bool Guard::is_in(std::string_view lock_line) const {
   const auto range = range_of(lock_line);
   return range && range->first == begin &&
          (range->second == begin + length - 1 || range->second == begin + length_as_written - 1);
+}
+
+bool is_listed(const Guard& guard) {
+  constexpr unsigned most_readings = 16;
+  for (unsigned times = 0; times < most_readings; ++times) {
+    const LockTable table = lock_table(to_name_holders);
+    const std::vector<std::string_view> lines = split_lines(table.text);
+    if (std::any_of(lines.begin(), lines.end(), [&](std::string_view line) { return guard.is_in(line); })) return true;
+  }
+  return false;
 }
 
 bool keeps_guard(pid_t pid, const char* fd, const Guard& guard) {
@@ -180,24 +120,86 @@ Guard guard_of(const std::string& path) {
   return {static_cast<off_t>(name >> 2), length_of(of_any_number), length_of(written)};
 }
 
+// Who has started it counts: what a program of root's does that a stranger runs (su) is the stranger's.
+bool KeeperSearch::is_ours(pid_t pid) const {
+  const auto ids = user_ids_of(pid);
+  return ids && ids->real == ::geteuid();
+}
+
+// Its open files, one after the other; false where there was no time for all. Who cannot be looked at for want of descriptors
+// or memory may be the one.
+bool KeeperSearch::look_through(pid_t pid, const Stop& stop, const Visit& visit) {
+  for (const pid_t thread : threads_with_descriptors(pid)) {
+    errno = 0;
+    if (for_each_open_file(thread, [&](const OpenFile& open) { visit(thread, open); }, stop)) continue;
+    if (stop && stop()) return false;
+    refuse_unseen(fmt::format("/proc/{}/fd", thread), errno);
+  }
+  return true;
+}
+
+bool KeeperSearch::has_personal_lock(pid_t pid, uid_t owner, const Stop& stop) {
+  bool found = false;
+  const bool whole = look_through(pid, stop, [&](pid_t thread, const OpenFile& open) {
+    found = found || is_locked_personal_node(thread, open, owner);
+  });
+  if (!whole && missed_ == 0) missed_ = pid;
+  return found;
+}
+
+bool KeeperSearch::is_keeper(pid_t pid) {
+  const bool sees = sees_what_we_see(pid);
+  if (!sees && !wanted_.parent) return false;
+  const Stop stop = is_ours(pid) ? to_the_end : [this] { return strangers_.over(); };
+  if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner, stop)) return false;   // first: that is cheap
+  bool found = false;
+  const bool whole = look_through(pid, stop, [&](pid_t thread, const OpenFile& open) {
+    if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
+    found = keeps_guard(thread, open.fd, wanted_.guard);
+  });
+  if (!whole && !found && missed_ == 0) missed_ = pid;
+  return found;
+}
+
+bool KeeperSearch::each(const std::function<bool(pid_t)>& visit) {
+  constexpr unsigned most_lists = 50;
+  std::set<pid_t> looked_at;
+  settled_ = false;
+  for (unsigned lists = 0; !settled_ && lists < most_lists; ++lists) {
+    settled_ = true;
+    for (pid_t pid : every_pid()) {
+      if (!looked_at.insert(pid).second) continue;
+      if (is_keeper(pid) && !visit(pid)) return true;
+      const bool may_be_handed_it = (::geteuid() == 0 && !wanted_.owner && !strangers_.over()) || is_ours(pid);
+      settled_ = settled_ && !may_be_handed_it;
+    }
+  }
+  return false;
+}
+
+std::string KeeperSearch::missed() const { return describe_process(missed_); }
+
 std::vector<pid_t> keepers_anywhere(const KeeperOf& wanted) {
   std::vector<pid_t> keepers;
-  KeeperSearch(wanted).each([&](pid_t pid) {
+  Allowance strangers(for_strangers);
+  KeeperSearch(wanted, strangers).each([&](pid_t pid) {
     keepers.push_back(pid);
     return true;
   });
   return keepers;
 }
 
+// A personal directory's keepers run for its owner: strangers' processes with more than can be looked at are none of them.
 bool AnyKeeper::lives() {
-  KeeperSearch search(wanted_);
+  KeeperSearch search(wanted_, strangers_);
   if (found_ && search.is_keeper(*found_)) return true;
   found_.reset();
-  const bool settled = search.each([this](pid_t pid) {
+  const bool found = search.each([this](pid_t pid) {
     found_ = pid;
     return false;
   });
-  return found_ || (!settled && is_listed(wanted_.guard));
+  const bool in_doubt = !search.settled() || (search.missed_any() && !wanted_.owner);
+  return found || (in_doubt && is_listed(wanted_.guard));
 }
 
 }  // namespace thole::host

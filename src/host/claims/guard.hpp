@@ -12,11 +12,14 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "host/claims/allowance.hpp"
 #include "host/process/open_files.hpp"
 
 namespace thole::host {
@@ -29,6 +32,9 @@ struct Guard {
   bool is_kept_in(int parent) const;                     // by anybody
   bool is_in(std::string_view lock_line) const;          // one of /proc/locks or fdinfo, to its last number
 };
+
+// Whether the kernel's list of locks shows it, of whatever directory and by whomever.
+bool is_listed(const Guard& guard);
 
 // Does this descriptor keep it?
 bool keeps_guard(pid_t pid, const char* fd, const Guard& guard);
@@ -45,7 +51,40 @@ struct KeeperOf {
   std::optional<FileNumber> parent = {};   // known: who keeps it of this very directory counts whatever he sees
 };
 
-// As far as this user can see them (root: all of its pid namespace).
+// What strangers' processes may cost root, who sees all of them: anybody can have any number of descriptors, of locks, which
+// are told for each, and of new processes.
+constexpr std::chrono::milliseconds for_strangers{2'000};
+
+// One look at all processes for who keeps a guard, as far as this user can see them (root: all of its pid namespace). A process
+// may hand the lock on to its child and end between two looks: so those that have come meanwhile are looked at until there are
+// none.
+class KeeperSearch {
+ public:
+  KeeperSearch(const KeeperOf& wanted, Allowance& strangers) : wanted_(wanted), strangers_(strangers) {}
+
+  bool is_keeper(pid_t pid);
+
+  // `visit` is told of each at once, for it may end the next moment, until it says false: then true. False: there is no further
+  // one, as far as is known.
+  bool each(const std::function<bool(pid_t)>& visit);
+
+  // After that: whether all have been looked at.
+  bool settled() const { return settled_; }      // else there always were new ones that may be keepers
+  bool missed_any() const { return missed_ != 0; }   // strangers', for which there was no time
+  std::string missed() const;                    // whose: "pid 12 (su) of anna"
+
+ private:
+  bool is_ours(pid_t pid) const;
+  using Visit = std::function<void(pid_t thread, const OpenFile&)>;
+  bool look_through(pid_t pid, const Stop& stop, const Visit& visit);
+  bool has_personal_lock(pid_t pid, uid_t owner, const Stop& stop);
+
+  const KeeperOf& wanted_;
+  Allowance& strangers_;
+  bool settled_ = false;
+  pid_t missed_ = 0;                             // the first of them
+};
+
 std::vector<pid_t> keepers_anywhere(const KeeperOf& wanted);
 
 // Is there any? For who asks again and again: the one who was found is asked first, which costs his descriptors alone, and the
@@ -58,6 +97,7 @@ class AnyKeeper {
 
  private:
   KeeperOf wanted_;
+  Allowance strangers_{for_strangers};           // for all looks
   std::optional<pid_t> found_;
 };
 

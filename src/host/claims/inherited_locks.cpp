@@ -30,10 +30,14 @@
 namespace thole::host {
 namespace {
 
-// Unknown where its descriptors are not ours to see.
+constexpr std::chrono::milliseconds to_look_at_one{1'000};
+
+// Unknown where its descriptors are not ours to see, or too many.
 std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
+  Allowance allowance(to_look_at_one);
+  const Stop stop = [&] { return allowance.over(); };
   for (const Fd& node : nodes)
-    if (const std::optional<bool> keeps = keeps_lock(pid, node.get()); !keeps.value_or(false)) return keeps;
+    if (const std::optional<bool> keeps = keeps_lock(pid, node.get(), stop); !keeps.value_or(false)) return keeps;
   return !nodes.empty();
 }
 
@@ -138,7 +142,7 @@ port::ClaimLocks FifoStore::copy_locks_of(pid_t pid, const std::string& id, cons
         if (in >= 0) for_notes->merge(files_for_notes(in, me_.uid));
     }
     if (perhaps && for_notes->contains({open.device, open.inode})) notes.push_back(file);
-  });
+  }, to_the_end);
   std::vector<Fd> copies;
   int highest = 2;   // of the standard ones
   for (const FileOfPid& file : locks) {

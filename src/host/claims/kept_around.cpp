@@ -46,7 +46,7 @@ void add_locked_by(pid_t pid, bool exclusively, std::vector<Locked>& locked) {
     if (!S_ISFIFO(open.mode) || !has_flock(pid, open.fd, exclusively)) return;
     const bool inherited = stays_open_over_exec(pid, open.fd);
     if (!me || inherited) locked.push_back({{open.device, open.inode}, inherited, launcher});
-  });
+  }, to_the_end);
 }
 
 // Nobody waits for the queue's runner: what it has started does not end before who has started it.
@@ -77,13 +77,14 @@ bool are_of_one_user(pid_t one, pid_t other) {
 // The one of these processes that is the shell for which that one keeps a claim; 0 where none is.
 pid_t shell_of(pid_t keeper, const std::vector<pid_t>& shells) {
   const auto process = read_process(keeper);
-  if (!process || process->name != holder_for_shell) return 0;
+  const auto may_be_meant = [keeper](pid_t pid) { return are_of_one_user(keeper, pid); };
+  if (!process || process->name != holder_for_shell || std::ranges::none_of(shells, may_be_meant)) return 0;
   pid_t shell = 0;
   for_each_open_file(keeper, [&](const OpenFile& open) {
     if (S_ISFIFO(open.mode) || S_ISSOCK(open.mode) || shell != 0) return;
     const pid_t pid = meant_by(keeper, open.fd);
     if (std::ranges::find(shells, pid) != shells.end() && are_of_one_user(keeper, pid)) shell = pid;
-  });
+  }, to_the_end);
   return shell;
 }
 
@@ -100,7 +101,7 @@ class ShellClaims {
     for (const pid_t locker : lockers_of(locks_, lock_of_unit)) {
       auto [known, is_new] = shell_by_keeper_.try_emplace(locker, 0);
       if (is_new) known->second = shell_of(locker, shells_);
-      if (known->second == 0 || !keeps_lock(locker, lock_of_unit).value_or(false)) continue;
+      if (known->second == 0 || !keeps_lock(locker, lock_of_unit, to_the_end).value_or(false)) continue;
       unit.shell = known->second;
       unit.keeper = locker;
       return true;

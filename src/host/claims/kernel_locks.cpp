@@ -118,10 +118,10 @@ Most most_of_open_files(const std::set<std::string_view>& files) {
     for_each_open_file(pid, [&](const OpenFile& open) {
       const std::string file =
           fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(open.device), gnu_dev_minor(open.device), open.inode);
-      if (!files.contains(file) || allowance.over()) return;
+      if (!files.contains(file)) return;
       const std::string info = about_descriptor(pid, open.fd).value_or("");
       for (std::string_view line : split_lines(info)) locks += line.find("OFDLCK") != std::string_view::npos;
-    });
+    }, [&] { return allowance.over(); });
     if (const auto uid = locks > 0 ? taker_among({pid}).uid : std::nullopt) of_user[*uid] += locks;
   }
   return most_of(of_user);
@@ -393,9 +393,10 @@ bool kept_in_no_process(int fd) {
   int unlisted = 0;
   const std::vector<pid_t> pids = all_pids(&unlisted);
   if (::geteuid() != 0 || unlisted != 0 || lockers_of(kernel_locks().flocks, fd).empty()) return false;
-  return std::ranges::all_of(pids, [fd](pid_t pid) {
-    const auto keeps = keeps_lock(pid, fd);
-    if (keeps) return !*keeps;
+  Allowance allowance(for_init_to_tell);
+  return std::ranges::all_of(pids, [&](pid_t pid) {
+    const auto keeps = keeps_lock(pid, fd, [&] { return allowance.over(); });
+    if (keeps || allowance.over()) return keeps == false;
     const auto process = read_process(pid);
     return !process || is_ended_state(process->state) || user_of(pid) == 0;
   });

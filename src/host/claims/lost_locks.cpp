@@ -1,13 +1,12 @@
 #include "host/claims/lost_locks.hpp"
 
-#include <linux/kcmp.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <set>
 
+#include "host/claims/allowance.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
@@ -20,9 +19,6 @@ const RecordedNode* node_with(const std::vector<RecordedNode>& nodes, std::uint6
   return found == nodes.end() ? nullptr : &*found;
 }
 
-// As threads do, mostly. Two that cannot be compared are looked at both.
-bool have_the_same_descriptors(pid_t one, pid_t other) { return ::syscall(SYS_kcmp, one, other, KCMP_FILES, 0, 0) == 0; }
-
 }  // namespace
 
 std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t owner, KernelLocks listed,
@@ -30,11 +26,9 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
   const bool names_all = listed.names_all();
   std::vector<NodeLock> found;
   std::set<const RecordedNode*> explained;
+  Allowance allowance(for_init_to_take);
   for (pid_t pid : all_pids()) {
-    pid_t before = 0;
-    for (pid_t thread : threads_of(pid)) {   // each may have descriptors of its own, and the first may have ended
-      if (before != 0 && have_the_same_descriptors(before, thread)) continue;
-      before = thread;
+    for (pid_t thread : threads_with_descriptors(pid)) {
       for_each_open_file(thread, [&](const OpenFile& open) {
         const RecordedNode* node = node_with(nodes, open.device, open.inode);
         if (!node) return;
@@ -42,7 +36,7 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
         if (ours && !has_flock(thread, open.fd)) return;
         if (ours && !explained.contains(node)) found.push_back({node->name, pid});
         explained.insert(node);
-      });
+      }, [&] { return allowance.over(); });
     }
   }
   std::set<const RecordedNode*> locked;
@@ -56,7 +50,7 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
       found.push_back({node->name, lock.pid});
   for (const RecordedNode* node : locked)
     if (explained.insert(node).second) found.push_back({node->name, 0});
-  if (!names_all)   // then nobody can tell, and a second owner would be worse
+  if (!names_all || allowance.over())   // then nobody can tell, and a second owner would be worse
     for (const RecordedNode& node : nodes)
       if (!explained.contains(&node)) found.push_back({node.name, 0});
   return found;

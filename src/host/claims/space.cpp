@@ -6,12 +6,14 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -20,6 +22,7 @@ namespace thole::host {
 namespace {
 
 constexpr unsigned deepest = 32;
+constexpr std::chrono::milliseconds to_find_deleted{500};
 
 struct Use {
   std::uint64_t files = 0, bytes = 0;
@@ -101,11 +104,12 @@ std::string nearly_full(const std::string& directory) {
 
 std::vector<std::string> open_though_deleted(std::uint64_t device) {
   std::vector<std::string> holders;
+  Allowance allowance(to_find_deleted);
   for (pid_t pid : all_pids()) {
     std::map<std::uint64_t, std::uint64_t> files;   // bytes by inode
     for_each_open_file(pid, [&](const OpenFile& open) {
       if (open.device == device && S_ISREG(open.mode) && open.links == 0) files[open.inode] = open.bytes;
-    });
+    }, [&] { return allowance.over(); });
     Use use{files.size(), 0};
     for (const auto& [inode, bytes] : files) use.bytes += bytes;
     if (use.files >= 64 || use.bytes >= 64 * 1024)

@@ -1,12 +1,14 @@
 // `thole init` in the system's directory; init.hpp tells how it works.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "host/claims/guard.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/init_record.hpp"
 #include "host/claims/layout.hpp"
@@ -62,6 +64,7 @@ class SystemInit {
 };
 
 // Who claims one of these units in a fallback directory: a sentence that names him, "" when nobody does.
-std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory);
+std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory,
+                                std::chrono::nanoseconds limit = for_strangers);
 
 }  // namespace thole::host

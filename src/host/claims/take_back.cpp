@@ -29,14 +29,20 @@ void pause_briefly() {
   ::nanosleep(&time, nullptr);
 }
 
-// Those whose descriptors keep it, however long anybody has made the kernel's list. Each thread may have descriptors of its
-// own, and the first may have ended.
-std::vector<pid_t> who_have(int node) {
-  std::vector<pid_t> found;
+FileNumber number_of_file(int node) {
+  struct stat about {};
+  return ::fstat(node, &about) == 0 ? FileNumber(about.st_dev, about.st_ino) : FileNumber();
+}
+
+// Those whose descriptors keep these, however long anybody has made the kernel's list; of strangers with more descriptors than
+// there is time for not all are found.
+std::map<FileNumber, std::vector<pid_t>> who_have(const std::set<FileNumber>& nodes, Allowance& allowance) {
+  std::map<FileNumber, std::vector<pid_t>> found;
+  const Stop stop = [&] { return allowance.over(); };
   for (pid_t pid : all_pids()) {
-    const std::vector<pid_t> threads = threads_of(pid);
-    const auto keeps = [node](pid_t thread) { return keeps_lock(thread, node).value_or(false); };
-    if (std::ranges::any_of(threads, keeps)) found.push_back(pid);
+    std::set<FileNumber> its;
+    for (pid_t thread : threads_with_descriptors(pid)) its.merge(kept_locks(thread, nodes, stop).files);
+    for (const FileNumber& node : its) found[node].push_back(pid);
   }
   return found;
 }
@@ -117,20 +123,28 @@ bool stays_locked(int fd) {
 }
 
 TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit)
-    : directory_(directory), units_(units), limit_(limit) {
+    : directory_(directory), units_(units), limit_(limit), to_look_(limit) {
   if (units.empty()) return;
   before_ = kernel_locks(limit_);
+  std::map<std::string, Fd> locked;
+  std::set<FileNumber> numbers;
   for (const std::string& unit : units)
     for (const std::string& name : nodes_of(unit)) {
-      const Fd node = open_node(directory, name);
+      Fd node = open_node(directory, name);
       if (!node || !stays_locked(node.get())) continue;
-      const std::vector<pid_t> holders = who_have(node.get()), lockers = who_took(before_, node.get(), holders);
-      Meant& meant = meant_[name];
-      meant.processes.insert(lockers.begin(), lockers.end());
-      meant.processes.insert(holders.begin(), holders.end());
-      for (pid_t pid : meant.processes)
-        if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
+      numbers.insert(number_of_file(node.get()));
+      locked.emplace(name, std::move(node));
     }
+  std::map<FileNumber, std::vector<pid_t>> holders_of = who_have(numbers, to_look_);
+  for (const auto& [name, node] : locked) {
+    const std::vector<pid_t>& holders = holders_of[number_of_file(node.get())];
+    const std::vector<pid_t> lockers = who_took(before_, node.get(), holders);
+    Meant& meant = meant_[name];
+    meant.processes.insert(lockers.begin(), lockers.end());
+    meant.processes.insert(holders.begin(), holders.end());
+    for (pid_t pid : meant.processes)
+      if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
+  }
 }
 
 TakeBack::~TakeBack() {
@@ -162,11 +176,14 @@ TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<
   if (!taking_) taking_ = begin_taking(directory_);
   how.maker.mark(name, true);   // from here on nobody gets it
   const KernelLocks now = kernel_locks(limit_);
-  const std::vector<pid_t> seen = who_have(node.get());
+  const FileNumber number = number_of_file(node.get());
+  const std::vector<pid_t> seen = who_have({number}, to_look_)[number];
   std::vector<pid_t> lockers = who_took(now, node.get(), seen);
   const bool all_are_named = before_.steady && now.steady && before_.whole && now.whole;
   if (!all_are_named || lockers.empty()) lockers.insert(lockers.end(), seen.begin(), seen.end());
   std::string spared;
+  if (!all_are_named && to_look_.over())
+    spared = "who has it cannot be told: somebody has more descriptors than can be looked at";
   if (lockers.empty() && !(before_.whole && now.whole))
     spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);
   for (pid_t pid : lockers)
@@ -192,7 +209,10 @@ bool TakeBack::has_got_it_since(pid_t pid, const std::string& name, int node, st
   if (before != meant_.end()) {
     const Meant& meant = before->second;
     if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
-    if (std::ranges::any_of(meant.processes, [&](pid_t had) { return keeps_lock(had, node).value_or(false); })) return false;
+    Allowance allowance(for_init_to_tell);
+    const Stop stop = [&] { return allowance.over(); };
+    const auto has_it_still = [&](pid_t had) { return keeps_lock(had, node, stop).value_or(false); };
+    if (std::ranges::any_of(meant.processes, has_it_still)) return false;
   }
   if (group && !process_is_member(pid, *group)) return false;
   return has_account(user->real);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/node_maker.hpp"
 
@@ -24,7 +25,7 @@ namespace thole::host {
 
 class TakeBack {
  public:
-  // Sees who is meant. `limit`: for reading what the kernel lists, each time.
+  // Sees who is meant. `limit`: for reading what the kernel lists, each time, and for looking at descriptors, in all.
   TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit = for_init_to_take);
 
   TakeBack(const TakeBack&) = delete;
@@ -56,6 +57,7 @@ class TakeBack {
   int directory_;
   const std::vector<std::string>& units_;
   std::chrono::nanoseconds limit_;
+  Allowance to_look_;                    // at descriptors, in all
   KernelLocks before_;
   std::map<std::string, Meant> meant_;   // who had which node
   Fd taking_;                            // from the first mark on

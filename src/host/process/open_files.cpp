@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -133,6 +135,14 @@ bool is_fifo(const OpenFile& open) { return S_ISFIFO(open.mode); }
 
 }  // namespace
 
+std::vector<pid_t> threads_with_descriptors(pid_t pid) {
+  std::vector<pid_t> threads;
+  for (const pid_t thread : threads_of(pid))
+    if (threads.empty() || ::syscall(SYS_kcmp, threads.back(), thread, KCMP_FILES, 0, 0) != 0) threads.push_back(thread);
+  if (threads.empty()) threads.push_back(pid);   // whoever looks at it is told why not
+  return threads;
+}
+
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
   auto info = read_file(fmt::format("{}/fdinfo/{}", directory_of(pid), fd));
   if (info || says_nothing(errno) || pid == ::getpid()) return info;
@@ -140,7 +150,7 @@ std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
   return thread.empty() ? info : read_file(fmt::format("{}/fdinfo/{}", thread, fd));
 }
 
-bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const std::function<bool()>& stop,
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const Stop& stop,
                         int* want) {
   const Listing listing = descriptors_of(pid, want);
   if (!listing) return false;
@@ -171,7 +181,7 @@ bool has_open(pid_t pid, int fd, int* want) {
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) {
     found = found || (open.inode == wanted.stx_ino && open.device == device);
-  }, {}, want);
+  }, to_the_end, want);
   return found;
 }
 
@@ -195,7 +205,7 @@ bool keeps_lock_of_another_lane(pid_t pid, int life) {
   return ::fstat(life, &own) == 0 && keeps_lock_of(pid, is_life_of_a_lane, is_fifo, {{own.st_dev, own.st_ino}});
 }
 
-KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop) {
+KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const Stop& stop) {
   KeptLocks kept;
   bool unread = false;
   const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
@@ -209,14 +219,14 @@ KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::fu
   return kept;
 }
 
-std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop) {
+std::optional<bool> keeps_lock(pid_t pid, int fd, const Stop& stop) {
   struct stat wanted;
   if (::fstat(fd, &wanted) != 0) return std::nullopt;
   const KeptLocks kept = kept_locks(pid, {{wanted.st_dev, wanted.st_ino}}, stop);
   return !kept.files.empty() ? std::optional(true) : kept.all ? std::optional(false) : std::nullopt;
 }
 
-bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop) {
+bool has_descriptors_coming(pid_t pid, const Stop& stop) {
   constexpr std::string_view number = "scm_fds:";
   bool found = false;
   for_each_open_file(pid, [&](const OpenFile& open) {
@@ -230,7 +240,8 @@ bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop) {
 
 bool has_locked_fifo(pid_t pid) {
   bool found = false;
-  for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); });
+  for_each_open_file(pid, [&](const OpenFile& open) { found = found || (S_ISFIFO(open.mode) && has_flock(pid, open.fd)); },
+                     to_the_end);
   return found;
 }
 
@@ -238,8 +249,8 @@ bool keeps_a_lock_of_ours(pid_t pid) {
   std::set<FileNumber> ours;
   for_each_open_file(::getpid(), [&](const OpenFile& open) {
     if (S_ISFIFO(open.mode)) ours.emplace(open.device, open.inode);
-  });
-  return !kept_locks(pid, ours).files.empty();
+  }, to_the_end);
+  return !kept_locks(pid, ours, to_the_end).files.empty();
 }
 
 bool stays_open_over_exec(pid_t pid, const char* fd) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace thole::host {
 
@@ -22,11 +23,19 @@ struct OpenFile {
   std::uint64_t device = 0, inode = 0, links = 0, bytes = 0;
 };
 
-// Of a process, or of one of its threads. False where its descriptors are not ours to see, or it has ended.
-// `stop` ends it early: anybody can have any number of them.
+// Ends a look early: anybody can have any number of descriptors, and of locks, which are told for each. Only our own user's are
+// looked at to the end.
+using Stop = std::function<bool()>;
+inline const Stop to_the_end{};
+
+// Of a process, or of one of its threads. False where its descriptors are not ours to see, it has ended, or it was stopped.
 // `want`: an errno for which some could not be looked at (base/want.hpp); stays as it is where there was none.
-bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit,
-                        const std::function<bool()>& stop = {}, int* want = nullptr);
+bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const Stop& stop,
+                        int* want = nullptr);
+
+// The threads of a process, one for each set of descriptors: they have one in common, mostly, but each may have its own, and
+// the first may have ended. Two that cannot be compared count both.
+std::vector<pid_t> threads_with_descriptors(pid_t pid);
 
 // What fdinfo tells of one of them: its flags, its locks. Unset (errno) where it is not ours to see, or is no more.
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd);
@@ -46,13 +55,13 @@ struct KeptLocks {
   std::set<FileNumber> files;
   bool all = true;   // false: it may keep more, for its descriptors are not mine to see, or too many
 };
-KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const std::function<bool()>& stop = {});
+KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const Stop& stop);
 
 // Has this process a descriptor that keeps a flock of this open file? Unknown where its descriptors are not mine to see.
-std::optional<bool> keeps_lock(pid_t pid, int fd, const std::function<bool()>& stop = {});
+std::optional<bool> keeps_lock(pid_t pid, int fd, const Stop& stop);
 
 // Has the process a socket in which descriptors are on their way to it? (The kernel counts them from Linux 5.6 on.)
-bool has_descriptors_coming(pid_t pid, const std::function<bool()>& stop = {});
+bool has_descriptors_coming(pid_t pid, const Stop& stop);
 
 // Has the process a FIFO open that keeps one, as who has a claim's locks does? And one that we have open, too?
 bool has_locked_fifo(pid_t pid);

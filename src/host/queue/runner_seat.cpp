@@ -99,7 +99,7 @@ std::optional<pid_t> older_runner(const Fd& file) {
   const auto pid = static_cast<pid_t>(*number);
   const auto process = read_process(pid);
   if (!process || process->name != runner_name || pid == ::getpid()) return std::nullopt;
-  return keeps_lock(pid, file.get()).value_or(false) ? std::optional(pid) : std::nullopt;
+  return keeps_lock(pid, file.get(), to_the_end).value_or(false) ? std::optional(pid) : std::nullopt;
 }
 
 // So that programs from before the record lock see that a runner lives. One of theirs is ended for us: no task ends with it,

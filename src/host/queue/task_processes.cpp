@@ -100,7 +100,7 @@ class LaneLock {
     int want = 0;
     const bool has_it = has_own_fifo_open(pid, name_, &want);
     if (!has_it) refuse_unlooked(want);
-    if (!has_it || !keeps_lock(pid, life_.get()).value_or(false)) return std::nullopt;
+    if (!has_it || !keeps_lock(pid, life_.get(), to_the_end).value_or(false)) return std::nullopt;
     const ShownEnvironment shown = environment_of(pid);
     refuse_unlooked(shown.why);
     if (shown.is_untold() || is_of_another(pid)) return std::nullopt;
