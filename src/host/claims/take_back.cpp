@@ -123,7 +123,7 @@ bool stays_locked(int fd) {
 }
 
 TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit)
-    : directory_(directory), units_(units), limit_(limit), to_look_(limit) {
+    : directory_(directory), units_(units), limit_(limit) {
   if (units.empty()) return;
   before_ = kernel_locks(limit_);
   std::map<std::string, Fd> locked;

@@ -25,7 +25,7 @@ namespace thole::host {
 
 class TakeBack {
  public:
-  // Sees who is meant. `limit`: for reading what the kernel lists, each time, and for looking at descriptors, in all.
+  // Sees who is meant. `limit`: for reading what the kernel lists, each time.
   TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit = for_init_to_take);
 
   TakeBack(const TakeBack&) = delete;
@@ -57,7 +57,7 @@ class TakeBack {
   int directory_;
   const std::vector<std::string>& units_;
   std::chrono::nanoseconds limit_;
-  Allowance to_look_;                    // at descriptors, in all
+  Allowance to_look_{for_init_to_take};   // at descriptors, in all
   KernelLocks before_;
   std::map<std::string, Meant> meant_;   // who had which node
   Fd taking_;                            // from the first mark on
