@@ -102,6 +102,46 @@ def test_ctrl_z_stops_both_and_fg_continues_both(run):
         eventually(lambda: gone(command) and gone(supervisor), "both end")
 
 
+# timeout(1) makes a process group of its own, which a shell has made for it already where it starts it itself.
+IN_A_GROUP_OF_ITS_OWN = "timeout 900 sh -c 'echo u''p; exec sleep 900'"
+
+
+def test_keys_reach_a_command_that_has_made_a_group_of_its_own(run):
+    with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN}", run) as terminal:
+        terminal.expect(UP)
+        [supervisor] = children(terminal.pid)
+        command = only_child(supervisor)
+        asleep = only_child(command)
+        assert os.getpgid(command) == command != os.getpgid(supervisor)
+        for _ in range(2):
+            terminal.send("\x1a")
+            terminal.expect("Stopped")
+            terminal.expect(PROMPT)
+            assert state_of(supervisor) == state_of(command) == state_of(asleep) == "T"
+            terminal.send("fg\n")
+            terminal.expect(r"900'?\r\n")
+            eventually(lambda: state_of(asleep) == "S" and state_of(supervisor) == "S", "all go on")
+        terminal.send("\x03")
+        terminal.expect(PROMPT)
+        terminal.send("echo status $?\n")
+        assert terminal.expect(r"status (\d+)\r").group(1) == "130"
+        eventually(lambda: gone(command) and gone(asleep), "both end")
+
+
+@pytest.mark.parametrize("how", ["kill %1", "exit"])
+def test_the_end_of_a_job_reaches_a_command_that_has_made_a_group_of_its_own(run, how):
+    with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN} &", run) as terminal:
+        terminal.expect(UP)
+        [supervisor] = children(terminal.pid)
+        command = only_child(supervisor)
+        asleep = only_child(command)
+        if how == "exit":
+            terminal.hang_up()
+        else:
+            terminal.send(how + "\n")
+        eventually(lambda: gone(command) and gone(asleep) and gone(supervisor), "all end")
+
+
 def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):
     thole = [THOLE, "--machine", "8xA100", "--state-dir", str(tmp_path / "state")]
 

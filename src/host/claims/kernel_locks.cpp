@@ -356,6 +356,14 @@ std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
   return keepers;
 }
 
+std::map<FileNumber, std::vector<pid_t>> keepers_by_descriptors(const std::set<FileNumber>& files, Allowance& allowance) {
+  std::map<FileNumber, std::vector<pid_t>> found;
+  const Stop stop = [&] { return allowance.over(); };
+  for (pid_t pid : all_pids())
+    for (const FileNumber& file : kept_locks(pid, files, stop).files) found[file].push_back(pid);
+  return found;
+}
+
 std::string describe_keeper(int fd) {
   const auto listed = [fd](std::string& crowd) {
     const KernelLocks locks = kernel_locks();
@@ -382,10 +390,12 @@ std::string describe_keeper(int fd) {
   // All descriptors of all processes are looked at only for one who has it still: among many who wait that would keep them all.
   pids = listed(crowd);
   if (std::ranges::find(pids, pid) == pids.end()) return kept_in_turn;
-  const std::string taken = fmt::format("pid {} took it and has ended, ", pid);
+  const std::string taken = gone ? fmt::format("pid {} took it and has ended, ", pid)
+                                 : describe_process(pid) + " took it, or one that had its number, ";
   if (const auto child = keeper_of(fd)) return taken + describe_process(*child) + " holds it";
   if (::geteuid() != 0) return taken + "who has it since is told to root (sudo thole doctor)";
   if (!kept_in_no_process(fd)) return taken + "who has it since cannot be told";
+  if (!gone) return taken + "and its descriptor is not seen (io_uring may have it, or a socket)";
   return taken + "and no process is seen to have it: its descriptor is on its way in a socket" + perhaps_of();
 }
 

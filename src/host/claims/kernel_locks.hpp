@@ -7,11 +7,15 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "host/claims/allowance.hpp"
 #include "host/claims/layout.hpp"
+#include "host/process/open_files.hpp"
 
 namespace thole::host {
 
@@ -95,6 +99,10 @@ Taker taker_among(const std::vector<pid_t>& lockers);
 // Those who keep a flock of this open file, as far as this user can see: who took it, or where he has none any more, a process
 // that has inherited it.
 std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);
+
+// Those whose descriptors keep a flock of these files, however long anybody has made the kernel's list; of processes with more
+// descriptors than there is time for not all are found.
+std::map<FileNumber, std::vector<pid_t>> keepers_by_descriptors(const std::set<FileNumber>& files, Allowance& allowance);
 
 // Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it,
 // by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it

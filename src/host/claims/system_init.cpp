@@ -88,16 +88,14 @@ std::string claimed_in_lost(const std::string& path, Allowance& strangers) {
   for (unsigned look = 1;; ++look) {
     KeeperSearch search(wanted, strangers);
     std::string who;
-    bool any_keeper = false;
     search.each([&](pid_t pid) {
-      any_keeper = true;
       if (may_have_lost_lock(pid, lost, strangers)) who = describe_process(pid) + " has the lock of one that was deleted";
       return who.empty();
     });
     if (!who.empty()) return who;
     const bool kept = parent && wanted.guard.is_kept_in(parent.get());
     const bool all = search.settled() && !search.missed_any();
-    if (all && (!kept || any_keeper || look == looks)) return "";
+    if (all && (!kept || look == looks)) return "";
     if (all) continue;
     if (!kept && !is_listed(wanted.guard)) return "";
     const std::string why = search.missed_any() ? search.missed() + ", or another, has too many descriptors or locks"
@@ -196,13 +194,26 @@ void SystemInit::renew(const std::string& name) {
 void SystemInit::name_outsiders() {
   if (held_.empty() || !gate()) return;
   const KernelLocks locks = kernel_locks(for_init_to_tell);
-  std::map<pid_t, std::string> outsiders;   // with the first of their nodes
+  std::map<FileNumber, std::string> nodes;
+  std::set<FileNumber> numbers;
   for (const std::string& name : held_) {
-    const Fd node = open_at(dir_.fd.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    for (pid_t pid : keepers_of(locks.flocks, node.get())) {
-      if (user_ids_of(pid) && !process_is_member(pid, *gate())) outsiders.try_emplace(pid, name);
-    }
+    struct stat about;
+    if (::fstatat(dir_.fd.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    nodes.emplace(FileNumber(about.st_dev, about.st_ino), name);
+    numbers.emplace(about.st_dev, about.st_ino);
   }
+  Allowance allowance(for_init_to_tell);
+  std::map<FileNumber, std::vector<pid_t>> keepers = keepers_by_descriptors(numbers, allowance);
+  std::set<FileNumber> seen;
+  for (const auto& [node, pids] : keepers) seen.insert(node);
+  for (const KernelLock& lock : locks.flocks) {   // whose descriptor is not seen is named by the kernel alone
+    const FileNumber node(lock.dev, lock.ino);
+    if (nodes.contains(node) && !seen.contains(node)) keepers[node].push_back(lock.pid);
+  }
+  std::map<pid_t, std::string> outsiders;   // with one of their nodes
+  for (const auto& [node, pids] : keepers)
+    for (pid_t pid : pids)
+      if (user_ids_of(pid) && !process_is_member(pid, *gate())) outsiders.try_emplace(pid, nodes.at(node));
   for (const auto& [pid, name] : outsiders)
     report_.cautions.push_back(describe_process(pid) + ", who is no member, has " + name +
                                " by what was open before there was a group, and keeps it until that process ends");

@@ -34,19 +34,6 @@ FileNumber number_of_file(int node) {
   return ::fstat(node, &about) == 0 ? FileNumber(about.st_dev, about.st_ino) : FileNumber();
 }
 
-// Those whose descriptors keep these, however long anybody has made the kernel's list; of strangers with more descriptors than
-// there is time for not all are found.
-std::map<FileNumber, std::vector<pid_t>> who_have(const std::set<FileNumber>& nodes, Allowance& allowance) {
-  std::map<FileNumber, std::vector<pid_t>> found;
-  const Stop stop = [&] { return allowance.over(); };
-  for (pid_t pid : all_pids()) {
-    std::set<FileNumber> its;
-    for (pid_t thread : threads_with_descriptors(pid)) its.merge(kept_locks(thread, nodes, stop).files);
-    for (const FileNumber& node : its) found[node].push_back(pid);
-  }
-  return found;
-}
-
 // Those whom the kernel names. Who took the lock may have ended, and his number be another's by now: who has no descriptor of
 // it counts only where nobody is seen to have one.
 std::vector<pid_t> who_took(const KernelLocks& locks, int node, const std::vector<pid_t>& holders) {
@@ -85,6 +72,23 @@ class Uninterrupted {
   sigset_t before_;
 };
 
+constexpr int tries_of_a_lock = 5;
+
+// Moves those nodes out that somebody keeps locked; the others are locked by us now.
+std::map<std::string, Fd> those_that_stay_locked(std::map<std::string, Fd>& nodes) {
+  std::map<std::string, Fd> locked;
+  for (int tries = 0; tries < tries_of_a_lock; ++tries) {
+    if (tries > 0 && !locked.empty()) pause_briefly();
+    for (auto& [name, node] : nodes) {
+      const bool is_free = !node || ::flock(node.get(), LOCK_EX | LOCK_NB) == 0;
+      if (is_free) locked.erase(name);
+      else if (tries == 0) locked.emplace(name, Fd());
+    }
+  }
+  for (auto& [name, node] : locked) node = std::move(nodes.at(name));
+  return locked;
+}
+
 Fd open_node(int directory, const std::string& name) {
   Fd node = open_at(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!node) refuse_unseen(name, errno);
@@ -115,7 +119,7 @@ std::vector<std::string> nodes_of(const std::string& unit) {
 }
 
 bool stays_locked(int fd) {
-  for (int tries = 0; tries < 5; ++tries) {
+  for (int tries = 0; tries < tries_of_a_lock; ++tries) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return false;
     pause_briefly();
   }
@@ -126,18 +130,15 @@ TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::ch
     : directory_(directory), units_(units), limit_(limit) {
   if (units.empty()) return;
   before_ = kernel_locks(limit_);
-  std::map<std::string, Fd> locked;
-  std::set<FileNumber> numbers;
+  std::map<std::string, Fd> nodes;
   for (const std::string& unit : units)
-    for (const std::string& name : nodes_of(unit)) {
-      Fd node = open_node(directory, name);
-      if (!node || !stays_locked(node.get())) continue;
-      numbers.insert(number_of_file(node.get()));
-      locked.emplace(name, std::move(node));
-    }
-  std::map<FileNumber, std::vector<pid_t>> holders_of = who_have(numbers, to_look_);
+    for (const std::string& name : nodes_of(unit)) nodes.emplace(name, open_node(directory, name));
+  const std::map<std::string, Fd> locked = those_that_stay_locked(nodes);
+  std::set<FileNumber> numbers;
+  for (const auto& [name, node] : locked) numbers.insert(number_of_file(node.get()));
+  std::map<FileNumber, std::vector<pid_t>> seen = keepers_by_descriptors(numbers, to_look_);
   for (const auto& [name, node] : locked) {
-    const std::vector<pid_t>& holders = holders_of[number_of_file(node.get())];
+    const std::vector<pid_t>& holders = seen[number_of_file(node.get())];
     const std::vector<pid_t> lockers = who_took(before_, node.get(), holders);
     Meant& meant = meant_[name];
     meant.processes.insert(lockers.begin(), lockers.end());
@@ -154,50 +155,59 @@ TakeBack::~TakeBack() {
 bool TakeBack::is_asked(const std::string& unit) const { return std::ranges::find(units_, unit) != units_.end(); }
 
 bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::string>& said) {
+  const Uninterrupted whole;
   bool taken = !how.lost.empty(), spared = false;
   if (taken) said.push_back(fmt::format("{} is taken back; {} has its deleted lock", gpu_node(unit), how.lost));
   std::set<pid_t> had(how.inside.begin(), how.inside.end());
-  for (const std::string& name : nodes_of(unit)) {
-    const Done done = node(name, how, had, said);
-    taken = taken || done == Done::taken;
-    spared = spared || done == Done::spared;
+  std::map<std::string, Fd> nodes, locked;
+  for (const std::string& name : nodes_of(unit)) nodes.emplace(name, open_node(directory_, name));
+  locked = those_that_stay_locked(nodes);
+  for (const auto& [name, node] : nodes)
+    if (!locked.contains(name)) how.maker.replace_fifo(name);
+  if (!locked.empty() && !taking_) taking_ = begin_taking(directory_);
+  for (const auto& [name, node] : locked) how.maker.mark(name, true);   // from here on nobody gets it
+  const Holders now = locked.empty() ? Holders() : holders_of(locked);
+  for (const auto& [name, node] : locked) {
+    const bool is_taken = take(name, node.get(), now, how, had, said);
+    taken = taken || is_taken;
+    spared = spared || !is_taken;
   }
   if (const std::string rest = still_run(unit, had); taken && !rest.empty()) said.push_back(rest);
   if (!taken && !spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
   return taken && !spared;
 }
 
-TakeBack::Done TakeBack::node(const std::string& name, const How& how, std::set<pid_t>& had,
-                              std::vector<std::string>& said) {
-  const Uninterrupted whole;
-  const Fd node = open_node(directory_, name);
-  if (!node || !stays_locked(node.get())) return how.maker.replace_fifo(name), Done::nobody_had_it;
-  const std::string keeper = describe_keeper(node.get());
-  if (!taking_) taking_ = begin_taking(directory_);
-  how.maker.mark(name, true);   // from here on nobody gets it
-  const KernelLocks now = kernel_locks(limit_);
-  const FileNumber number = number_of_file(node.get());
-  const std::vector<pid_t> seen = who_have({number}, to_look_)[number];
-  std::vector<pid_t> lockers = who_took(now, node.get(), seen);
-  const bool all_are_named = before_.steady && now.steady && before_.whole && now.whole;
+TakeBack::Holders TakeBack::holders_of(const std::map<std::string, Fd>& locked) {
+  std::set<FileNumber> numbers;
+  for (const auto& [name, node] : locked) numbers.insert(number_of_file(node.get()));
+  return {kernel_locks(limit_), keepers_by_descriptors(numbers, to_look_)};
+}
+
+// A node that is marked; false where who has it is spared.
+bool TakeBack::take(const std::string& name, int node, const Holders& now, const How& how, std::set<pid_t>& had,
+                    std::vector<std::string>& said) {
+  const std::vector<pid_t> seen = now.seen_of(number_of_file(node));
+  std::vector<pid_t> lockers = who_took(now.listed, node, seen);
+  const bool all_are_named = before_.steady && now.listed.steady && before_.whole && now.listed.whole;
   if (!all_are_named || lockers.empty()) lockers.insert(lockers.end(), seen.begin(), seen.end());
   std::string spared;
   if (!all_are_named && to_look_.over())
     spared = "who has it cannot be told: somebody has more descriptors than can be looked at";
-  if (lockers.empty() && !(before_.whole && now.whole))
-    spared = "who has it cannot be told" + (now.crowd.empty() ? "" : ", " + now.crowd);
+  if (lockers.empty() && !(before_.whole && now.listed.whole))
+    spared = "who has it cannot be told" + (now.listed.crowd.empty() ? "" : ", " + now.listed.crowd);
   for (pid_t pid : lockers)
-    if (spared.empty() && has_got_it_since(pid, name, node.get(), how.group))
+    if (spared.empty() && has_got_it_since(pid, name, node, how.group))
       spared = describe_process(pid) + " has got it just now";
   if (!spared.empty()) {
     how.maker.mark(name, false);
     said.push_back(fmt::format("{} is not taken back: {}", name, spared));
-    return Done::spared;
+    return false;
   }
+  const std::string keeper = seen.empty() ? describe_keeper(node) : describe_process(seen.front()) + " holds it";
   said.push_back(fmt::format("{} is taken back; {}", name, keeper));
   had.insert(seen.begin(), seen.end());
   how.maker.replace_fifo(name);
-  return Done::taken;
+  return true;
 }
 
 // A lock can be handed on, and whoever locks what he was handed is the one whom the kernel names: so nobody has got it while

@@ -49,9 +49,19 @@ class TakeBack {
     std::set<pid_t> processes;
     std::set<uid_t> users;
   };
-  enum class Done { nobody_had_it, taken, spared };
+  struct Holders {
+    KernelLocks listed;
+    std::map<FileNumber, std::vector<pid_t>> seen;   // by their descriptors
 
-  Done node(const std::string& name, const How& how, std::set<pid_t>& had, std::vector<std::string>& said);
+    std::vector<pid_t> seen_of(const FileNumber& node) const {
+      const auto found = seen.find(node);
+      return found == seen.end() ? std::vector<pid_t>() : found->second;
+    }
+  };
+
+  Holders holders_of(const std::map<std::string, Fd>& locked);
+  bool take(const std::string& name, int node, const Holders& now, const How& how, std::set<pid_t>& had,
+            std::vector<std::string>& said);
   bool has_got_it_since(pid_t pid, const std::string& name, int node, std::optional<gid_t> group) const;
 
   int directory_;

@@ -36,6 +36,9 @@ bool would_end_by(pid_t command, int signal) {
   return true;
 }
 
+// What went to our group has not reached who made one of his own (timeout(1)): a shell would have found it in the job's.
+void pass_on(pid_t command, int number) { ::kill(::getpgid(command) == command ? -command : command, number); }
+
 // The command is not stopped any more; where /proc hides it, nobody knows.
 bool goes_on(pid_t command) {
   const auto process = proc_numbers_are_ours() ? read_process(command) : std::nullopt;
@@ -58,6 +61,7 @@ void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector
   events.push_back(port::Signalled{number, command != 0});
   if (command == 0) return;
   const bool to_group = witness_->saw(number);   // asked every time, because it also forgets
+  if (to_group && ::getpgid(command) != ::getpgrp()) return pass_on(command, number);
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;

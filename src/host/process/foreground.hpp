@@ -1,8 +1,8 @@
 // A command in our own terminal and process group (`thole run`): what signals and Ctrl-Z mean there.
 //
-// How it works. What a terminal sends reaches the command without us. A signal that was sent to us alone (see witness.hpp) is
-// passed on, any other is dropped. A command that stops itself stops us by the same signal, so that a shell sees one job; `fg`
-// continues both.
+// How it works. What a terminal sends reaches the command without us, but where it has made a process group of its own
+// (timeout(1)): that we pass on to this. A signal that was sent to us alone (see witness.hpp) is passed on, any other is
+// dropped. A command that stops itself stops us by the same signal, so that a shell sees one job; `fg` continues both.
 #pragma once
 
 #include <sys/types.h>

@@ -207,15 +207,18 @@ bool keeps_lock_of_another_lane(pid_t pid, int life) {
 
 KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const Stop& stop) {
   KeptLocks kept;
-  bool unread = false;
-  const bool seen = for_each_open_file(pid, [&](const OpenFile& open) {
-    const FileNumber file(open.device, open.inode);
-    if (!files.contains(file) || kept.files.contains(file)) return;
-    const std::optional<std::string> info = about_descriptor(pid, open.fd);
-    unread = unread || (!info && says_nothing(errno));
-    if (info && tells_of_flock(*info, false)) kept.files.insert(file);
-  }, stop);
-  kept.all = seen && !unread;
+  for (const pid_t thread : threads_with_descriptors(pid)) {
+    bool unread = false;
+    const bool seen = for_each_open_file(thread, [&](const OpenFile& open) {
+      const FileNumber file(open.device, open.inode);
+      if (!files.contains(file) || kept.files.contains(file)) return;
+      const std::optional<std::string> info = about_descriptor(thread, open.fd);
+      unread = unread || (!info && says_nothing(errno));
+      if (info && tells_of_flock(*info, false)) kept.files.insert(file);
+    }, stop);
+    kept.all = kept.all && seen && !unread;
+    if (!kept.all) break;
+  }
   return kept;
 }
 

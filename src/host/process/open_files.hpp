@@ -49,7 +49,7 @@ bool has_flock(pid_t pid, const char* fd, bool exclusively = false);
 // Is it one that execve does not close? False where that cannot be told.
 bool stays_open_over_exec(pid_t pid, const char* fd);
 
-// Of these files, those of which this process has a descriptor that keeps a flock.
+// Of these files, those of which this process has a descriptor that keeps a flock, in any of its threads.
 using FileNumber = std::pair<std::uint64_t, std::uint64_t>;   // its device, its inode
 struct KeptLocks {
   std::set<FileNumber> files;
