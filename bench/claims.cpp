@@ -98,17 +98,17 @@ void echo(Board& board, int from) {
   auto store = host::open_claim_store(made);
   port::Entry wanted = entry(made, 1, 1);
   while (board.handed < rounds) {
-    auto place = store->enter(wanted);
+    auto ticket = store->enter(wanted);
     bool waited = false;
-    auto won = place->step(rule(wanted));
-    for (; !won; won = place->step(rule(wanted))) {
+    auto won = ticket->step(rule(wanted));
+    for (; !won; won = ticket->step(rule(wanted))) {
       if (!waited) ++board.waiting;
       waited = true;
-      place->sleep({}, std::nullopt);
+      ticket->sleep({}, std::nullopt);
       ++board.wakes;
     }
     double claimed = now_us();
-    place->pass_on();
+    ticket->pass_on();
     if (waited) {
       --board.waiting;
       unsigned n = board.handed++;

@@ -29,27 +29,27 @@ struct Entry : model::Terms {
   std::function<void(const std::string&)> caution;   // told at once what keeps others from it; may be empty
 };
 
-// Why Place::sleep returned.
+// Why Ticket::sleep returned.
 enum class Wake { turn, release, nudge, again, other_fd, deadline };
 
-// A caller's standing in the line. Destroying it leaves the line without a trace.
-class Place {
+// A caller's ticket in the line: its standing there. Destroying it leaves the line without a trace.
+class Ticket {
  public:
-  virtual ~Place() = default;
+  virtual ~Ticket() = default;
 
   // One pass under the mutex: shows the rule the queue, carries out its decision. On Take the locked claim is returned (and
-  // the ticket is gone); on Wait a ticket exists and the watches are set; Refuse throws nothing and leaves the line.
-  // A lock that turns out taken makes the rule be asked again, a bounded number of times. The ticket's number is kept
-  // for the life of the Place: who gives a claim back because the GPU proved unusable (destroying the Claim) and steps again is
-  // back at the old place in line.
+  // the record is gone); on Wait one exists and the watches are set; Refuse throws nothing and leaves the line.
+  // A lock that turns out taken makes the rule be asked again, a bounded number of times. The number is kept for the life of
+  // the Ticket: who gives a claim back because the GPU proved unusable (destroying the Claim) and steps again is back where it
+  // stood in line.
   virtual std::optional<Claim> step(const model::Rule& rule) = 0;
   virtual const model::Decision& decision() const = 0;   // of the last step
 
   // What would do has changed: the next step is for these units.
   virtual void want(std::vector<std::string> eligible) = 0;
 
-  // After a Take: tells the one behind that this place in line is empty. The next step and the destructor do it too; whoever
-  // keeps the place a while calls this as soon as the claim is safe, so that the owner is not held up by the waking of others.
+  // After a Take: tells the one behind that nobody stands here any more. The next step and the destructor do it too; whoever
+  // keeps the ticket a while calls this as soon as the claim is safe, so that the owner is not held up by the waking of others.
   virtual void pass_on() = 0;
 
   // Sleeps until something watched happens, one of `also` becomes readable or hangs up, or the deadline passes.
@@ -100,7 +100,7 @@ class ClaimLine {
  public:
   virtual ~ClaimLine() = default;
 
-  virtual std::unique_ptr<Place> enter(Entry entry) = 0;
+  virtual std::unique_ptr<Ticket> enter(Entry entry) = 0;
   virtual std::vector<model::Waiting> waiting() = 0;     // in order of arrival
 
   // Those of these users who say in a file of their own that they stand in line for one of these units, and live, also where

@@ -12,7 +12,7 @@ class LateStore : public port::ClaimStore {
  public:
   explicit LateStore(std::function<port::ClaimStore&()> open) : open_(std::move(open)) {}
 
-  std::unique_ptr<port::Place> enter(port::Entry entry) override { return open_().enter(std::move(entry)); }
+  std::unique_ptr<port::Ticket> enter(port::Entry entry) override { return open_().enter(std::move(entry)); }
   std::vector<model::Holding> holdings() override { return open_().holdings(); }
   std::vector<model::Waiting> waiting() override { return open_().waiting(); }
   std::vector<std::string> own_claim(const std::string& id) override { return open_().own_claim(id); }

@@ -38,7 +38,7 @@ Fd file_of(std::string_view bytes) {
 
 void try_queue(std::string_view bytes) {
   std::string tickets = records<TicketRecord>(bytes, [](TicketRecord raw) {
-    Ticket ticket;
+    WrittenTicket ticket;
     ticket.view.number = raw.number % boot_clock_us();
     ticket.view.eligible = model::SlotSet(raw.eligible[0]) << (raw.eligible[1] % 128);
     ticket.view.count = raw.count;
@@ -49,35 +49,36 @@ void try_queue(std::string_view bytes) {
     return encode(ticket);
   });
   QueueHeader header = fresh_queue_header();
-  header.used = static_cast<std::uint32_t>(std::min<std::size_t>(tickets.size() / sizeof(TicketRecord), turn_places));
+  header.used = static_cast<std::uint32_t>(std::min<std::size_t>(tickets.size() / sizeof(TicketRecord), most_tickets));
   bool own_header = !bytes.empty() && bytes[0] % 3 != 0;
   std::string file = (own_header ? std::string(reinterpret_cast<const char*>(&header), sizeof header) : "") + tickets;
   Fd fd = file_of(file);
   QueueFile queue(fd.get());
   queue.read();
   std::uint64_t last = 0;
-  for (const Ticket& ticket : queue.tickets()) {
+  for (const WrittenTicket& ticket : queue.tickets()) {
     fuzz::check(ticket.view.number >= last && ticket.view.number <= boot_clock_us(), "tickets come in order of arrival");
     last = ticket.view.number;
-    fuzz::check(ticket.place < turn_places && ticket.view.eligible.any(), "a ticket has a place and wants something");
+    fuzz::check(ticket.index < most_tickets && ticket.view.eligible.any(), "a ticket has a record and wants something");
     fuzz::check(ticket.view.count >= 1 && ticket.view.count <= model::max_slots, "its count is one of slots");
     format_iso(ticket.view.since);
     if (ticket.view.time) format_duration(*ticket.view.time);
   }
   fuzz::check(queue.next_number() > last, "the next number is a new one");
-  std::vector<unsigned> places = queue.empty_places();
-  if (places.empty()) return;
-  Ticket mine;
+  const std::vector<unsigned> empty = queue.empty_records();
+  if (empty.empty()) return;
+  WrittenTicket mine;
   mine.view.number = queue.next_number();
   mine.view.eligible.set(3);
   mine.view.count = 1;
-  mine.place = places.front();
+  mine.index = empty.front();
   fuzz::check(queue.write(mine), "a ticket can be written");
   QueueFile again(fd.get());
   again.read();
   fuzz::check(
-      std::any_of(again.tickets().begin(), again.tickets().end(),
-                  [&](const Ticket& ticket) { return ticket.view.number == mine.view.number && ticket.place == mine.place; }),
+      std::ranges::any_of(again.tickets(), [&](const WrittenTicket& ticket) {
+        return ticket.view.number == mine.view.number && ticket.index == mine.index;
+      }),
       "and is found again whatever lies around it");
 }
 

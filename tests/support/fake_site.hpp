@@ -99,10 +99,10 @@ class FakeStore final : public port::ClaimStore {
     return left;
   }
 
-  std::unique_ptr<port::Place> enter(port::Entry entry) override {
+  std::unique_ptr<port::Ticket> enter(port::Entry entry) override {
     if (on_enter) on_enter();
     entered.push_back(entry);
-    return std::make_unique<FakePlace>(*this, std::move(entry));
+    return std::make_unique<FakeTicket>(*this, std::move(entry));
   }
   std::vector<model::Holding> holdings() override {
     std::vector<model::Holding> all;
@@ -180,9 +180,9 @@ class FakeStore final : public port::ClaimStore {
  private:
   std::vector<std::pair<std::string, Fd>> kept_;   // claims of `keeps`, and what is readable when one's locks are closed
 
-  class FakePlace final : public port::Place {
+  class FakeTicket final : public port::Ticket {
    public:
-    FakePlace(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}
+    FakeTicket(FakeStore& store, port::Entry entry) : store_(store), entry_(std::move(entry)) {}
     std::optional<port::Claim> step(const model::Rule& rule) override {
       (void)store_.idle();
       if (++store_.steps > 1000) throw Error(ErrorCode::internal, "asked again and again");   // no time passes here

@@ -148,7 +148,7 @@ struct Won {
 // Waits its turn, and keeps the books of wake-ups and promises.
 std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bool count_promises) {
   auto began = std::chrono::steady_clock::now();
-  auto place = store.enter(entry);
+  auto ticket = store.enter(entry);
   std::optional<WallTime> promise;
   std::int64_t promised_at = 0;
   model::Wait last;
@@ -156,11 +156,11 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
   std::vector<Pass> passes(1);
   for (;;) {
     passes.back().at_ms = steady_ms();
-    auto claim = place->step(rule_for(entry, &overtook, &passes.back().seen));
+    auto claim = ticket->step(rule_for(entry, &overtook, &passes.back().seen));
     auto now = std::chrono::time_point_cast<Millis>(std::chrono::system_clock::now());
     disturbed = disturbed || tally->stopping;
     if (claim) {
-      if (place->progress_by_timeout() != 0) {
+      if (ticket->progress_by_timeout() != 0) {
         if (disturbed) ++tally->by_timeout_unjudged;
         else tally->load.note_late_wake(), say("{}", describe_lost(entry, last, overtook, passes));
       }
@@ -174,13 +174,13 @@ std::optional<Won> acquire(port::ClaimStore& store, const port::Entry& entry, bo
       }
       return Won{std::move(*claim), overtook && entry.time.has_value()};
     }
-    if (const auto* wait = std::get_if<model::Wait>(&place->decision())) last = *wait;
+    if (const auto* wait = std::get_if<model::Wait>(&ticket->decision())) last = *wait;
     if (last.promise && (!promise || *last.promise < *promise)) {
       promise = *last.promise;
       promised_at = steady_ms();
     }
     if (tally->stop) return std::nullopt;
-    const port::Wake wake = place->sleep({}, std::chrono::steady_clock::now() + Millis(1000 * (roll(10) == 0 ? 1 : 3600)));
+    const port::Wake wake = ticket->sleep({}, std::chrono::steady_clock::now() + Millis(1000 * (roll(10) == 0 ? 1 : 3600)));
     passes.emplace_back().wake = std::to_string(static_cast<int>(wake));
   }
 }

@@ -1,7 +1,7 @@
 // How this works. One look at the machine gives the units a request could ever use. The claim store then shows the queue to
 // plan::decide, through a rule made here that knows what the look saw. After a Take the units are looked at once
 // more, now that nobody else can claim them, and they only: a process of the last owner still tearing down is waited for, a
-// stranger's means give back, keep the place in line and say so. Between steps everything sleeps in the store.
+// stranger's means give back, keep the ticket and say so. Between steps everything sleeps in the store.
 //
 // What could be met when it was asked ends nobody's wait later: a GPU that is sick or has left the driver's list may come back.
 // Others pass meanwhile. Until then it is meant by its lasting name, and what a mask hid at first stays hidden.
@@ -51,12 +51,12 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 // One acquisition from a given store: the loop of step, check and sleep.
 class Acquisition {
  public:
-  // `place`: in line for what is wished; null: it has none yet.
+  // `ticket`: for what is wished; null: it has none yet.
   Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, const OuterClaim* within,
-              std::unique_ptr<port::Place> place)
+              std::unique_ptr<port::Ticket> ticket)
       : site_(site), store_(store), request_(std::move(wish.request)), lasting_(std::move(wish.lasting)), options_(options),
         within_(within), allotted_(std::move(wish.allotted)), choice_(site, lasting_, in_use(within, request_)),
-        deadline_(wish.deadline), place_(std::move(place)) {
+        deadline_(wish.deadline), ticket_(std::move(ticket)) {
     choice_.set_eligible(std::move(wish.eligible));
     const std::vector<std::string> keys = keys_of(site, choice_.eligible());
     wanted_ = {keys.begin(), keys.end()};
@@ -66,7 +66,7 @@ class Acquisition {
         if (wish.lack || !is_listed(key)) wanted_.insert(key);
     }
     if (wish.lack) tell_lack(*wish.lack);
-    if (!place_) place_ = store.enter(entry_for(request_, options, {wanted_.begin(), wanted_.end()}));
+    if (!ticket_) ticket_ = store.enter(entry_for(request_, options, {wanted_.begin(), wanted_.end()}));
   }
 
   Acquired finish() {
@@ -76,18 +76,18 @@ class Acquisition {
       std::optional<port::Claim> claim = step();
       if (claim) {
         if (!waited_) waited_.emplace();        // it could be met
-        place_->pass_on();
+        ticket_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
         if (auto trouble = still_used(*claim, told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
         else if (options_.caution) options_.caution(trouble);
-        claim.reset();                          // give back; the place in line is kept
+        claim.reset();                          // give back; the ticket is kept
         passed_.clear();
         ends_by_.reset();
         heed_interruption(options_);            // it may be taken, and given back, again and again without a sleep
         select_again();
         continue;
       }
-      const model::Decision& decision = place_->decision();
+      const model::Decision& decision = ticket_->decision();
       if (const auto* refuse = std::get_if<model::Refuse>(&decision)) throw_refusal(refuse->usage, refuse->why);
       const auto& wait = std::get<model::Wait>(decision);
       if (wait.observe.any() && !looked_again) {  // what was seen may be an owner's who has left since
@@ -117,7 +117,7 @@ class Acquisition {
   // What has kept the rule from deciding.
   enum class OffBy { nothing, stop, unseen_load, doubt };
 
-  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the place in it is kept. Where
+  // While the one it waits for is stopped it leaves the line, as if it were stopped itself; the ticket is kept. Where
   // others in line take GPUs beside somebody's use, how much that is has to be seen first.
   std::optional<port::Claim> step() {
     for (;;) {
@@ -133,7 +133,7 @@ class Acquisition {
           look();
           break;
         case OffBy::stop:
-          place_->pass_on();
+          ticket_->pass_on();
           while (options_.stands_still()) {
             if (deadline_ && site_.clock.steady() >= *deadline_) give_up();
             rest(standing_still);
@@ -145,7 +145,7 @@ class Acquisition {
   std::optional<port::Claim> try_step() {
     for (;;) try {
         off_by_ = OffBy::nothing;
-        return place_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
+        return ticket_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
           off_by_ = options_.stands_still && options_.stands_still() ? OffBy::stop : OffBy::nothing;
           if (off_by_ == OffBy::stop) return model::Refuse{};
           return decide(queue, mine, wants, now);
@@ -219,7 +219,7 @@ class Acquisition {
     return units;
   }
 
-  // The rule and the place in line must agree on what would do. What has left the driver's list is wanted as before: whoever
+  // The rule and the ticket must agree on what would do. What has left the driver's list is wanted as before: whoever
   // sees it come back first is to know whose turn it is.
   void want(std::vector<std::size_t> units) {
     choice_.set_eligible(std::move(units));
@@ -229,7 +229,7 @@ class Acquisition {
     };
     std::erase_if(wanted_, [&](const std::string& key) { return !is_wanted(key); });
     wanted_.insert(keys.begin(), keys.end());
-    place_->want({wanted_.begin(), wanted_.end()});
+    ticket_->want({wanted_.begin(), wanted_.end()});
   }
 
   bool is_listed(const std::string& key) const { return model::index_of(key, site_.observer.units()).has_value(); }
@@ -287,7 +287,7 @@ class Acquisition {
       for (pid_t pid : choice_.strangers(wait.observe))
         if (Fd end = open_pidfd(pid)) { also.push_back(end.get()); ends.push_back(std::move(end)); }
     const bool head_observes = !wait.behind && wait.observe.any();
-    switch (place_->sleep(also, until)) {
+    switch (ticket_->sleep(also, until)) {
       case port::Wake::deadline: return Woken::by_deadline;
       case port::Wake::other_fd:
         heed_interruption(options_);
@@ -412,7 +412,7 @@ class Acquisition {
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;
   std::optional<SteadyTime> deadline_;
-  std::unique_ptr<port::Place> place_;
+  std::unique_ptr<port::Ticket> ticket_;
 };
 
 }  // namespace
@@ -433,13 +433,13 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
   std::optional<SteadyTime> deadline;
   if (asked.wait) deadline = site.clock.steady() + *asked.wait;
   Wish wish = wish_for(site, asked, options, outer, deadline);
-  std::unique_ptr<port::Place> place;
-  if (!wish.late.empty()) place = await_driver(site, store, asked, options, outer, wish);
+  std::unique_ptr<port::Ticket> ticket;
+  if (!wish.late.empty()) ticket = await_driver(site, store, asked, options, outer, wish);
   const std::optional<Allotment> allotment = wish.allotted;
   const model::Request lasting = wish.lasting;
   Acquired acquired;
   if (outer && reuses(outer, wish.request) && !wish.lack) acquired = reuse(site, *outer, std::move(wish.eligible));
-  else acquired = Acquisition(site, store, std::move(wish), options, outer, std::move(place)).finish();
+  else acquired = Acquisition(site, store, std::move(wish), options, outer, std::move(ticket)).finish();
   acquired.allotted = allotment;
   acquired.chosen = numbered(site, lasting, outer != nullptr, std::move(acquired.chosen));
   if (!outer) return acquired;

@@ -1,6 +1,6 @@
 // How this works. What is listed may not be all that the library will list, nor be numbered as it will number, so nothing is
 // taken by it; but whoever comes later is to find a ticket. The rule is asked as for any other waiter, so that those behind are
-// woken as usual. All sleep is in the place, where a nudge is heard, and short: no GPU is idle for long once it answers.
+// woken as usual. All sleep is in the ticket, where a nudge is heard, and short: no GPU is idle for long once it answers.
 #include "app/claim/late_driver.hpp"
 
 #include <algorithm>
@@ -38,28 +38,28 @@ class LateWait {
       if (any_ready(options_.cancel, pause)) wait_interrupted();
       return true;
     }
-    const port::Wake woken = place_->sleep(options_.cancel, deadline);
+    const port::Wake woken = ticket_->sleep(options_.cancel, deadline);
     if (woken == port::Wake::other_fd) wait_interrupted();
     return woken != port::Wake::turn && woken != port::Wake::release;
   }
 
   void has_looked() { choice_.look_again(); }
 
-  // Its place, if that is one for so many of these units.
-  std::unique_ptr<port::Place> place_for(const std::vector<std::string>& keys, unsigned count) {
+  // Its ticket, if that is one for so many of these units.
+  std::unique_ptr<port::Ticket> ticket_for(const std::vector<std::string>& keys, unsigned count) {
     const auto stood_for = [&](const std::string& key) { return std::ranges::find(keys_, key) != keys_.end(); };
-    if (!place_ || count != request_.gpus || std::ranges::count_if(keys, stood_for) < static_cast<std::ptrdiff_t>(count))
+    if (!ticket_ || count != request_.gpus || std::ranges::count_if(keys, stood_for) < static_cast<std::ptrdiff_t>(count))
       return nullptr;
-    place_->want(keys);
-    return std::move(place_);
+    ticket_->want(keys);
+    return std::move(ticket_);
   }
 
  private:
   bool stand(Millis pause) {
     if (!takes_part_) return false;
     try {
-      if (!place_) place_ = store_.enter(entry_for(request_, options_, keys_));
-      (void)place_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
+      if (!ticket_) ticket_ = store_.enter(entry_for(request_, options_, keys_));
+      (void)ticket_->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
         if (options_.stands_still && options_.stands_still()) return model::Refuse{};
         model::Decision decision = choice_(queue, mine, wants, now);
         auto* decided = std::get_if<model::Wait>(&decision);
@@ -67,10 +67,10 @@ class LateWait {
         wait.look_again = std::min(wait.look_again.value_or(pause), pause);
         return wait;
       });
-      return std::holds_alternative<model::Wait>(place_->decision());
+      return std::holds_alternative<model::Wait>(ticket_->decision());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
-      place_.reset();                            // who enters for what there is then is told why
+      ticket_.reset();                           // who enters for what there is then is told why
       return false;
     }
   }
@@ -81,13 +81,13 @@ class LateWait {
   const std::vector<std::string> keys_;
   const bool takes_part_;
   Choice choice_;
-  std::unique_ptr<port::Place> place_;
+  std::unique_ptr<port::Ticket> ticket_;
 };
 
 }  // namespace
 
-std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, const model::Request& asked,
-                                          const AcquireOptions& options, const OuterClaim* within, Wish& wish) {
+std::unique_ptr<port::Ticket> await_driver(Site& site, port::ClaimStore& store, const model::Request& asked,
+                                           const AcquireOptions& options, const OuterClaim* within, Wish& wish) {
   if (options.caution) options.caution(fmt::format("the driver has not answered about {} yet: waiting for it", wish.late));
   LateWait late(site, store, options, within, wish);
   for (Millis pause = first_pause; !wish.late.empty();) {
@@ -101,7 +101,7 @@ std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, c
     wish = wish_for(site, asked, options, within, wish.deadline, true);
     pause = std::min(pause * 2, longest_pause);
   }
-  return late.place_for(keys_of(site, wish.eligible), wish.request.gpus);
+  return late.ticket_for(keys_of(site, wish.eligible), wish.request.gpus);
 }
 
 }  // namespace thole::app

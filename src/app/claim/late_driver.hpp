@@ -11,10 +11,10 @@
 
 namespace thole::app {
 
-// Until the wish is late no more: looks again, and makes the wish anew. Takes nothing meanwhile. Returns the place in line for
+// Until the wish is late no more: looks again, and makes the wish anew. Takes nothing meanwhile. Returns the ticket for
 // what is wished then; null where it has none, since what it stood for was something else. Throws what wish_for throws, and
 // Error(interrupted).
-std::unique_ptr<port::Place> await_driver(Site& site, port::ClaimStore& store, const model::Request& asked,
-                                          const AcquireOptions& options, const OuterClaim* within, Wish& wish);
+std::unique_ptr<port::Ticket> await_driver(Site& site, port::ClaimStore& store, const model::Request& asked,
+                                           const AcquireOptions& options, const OuterClaim* within, Wish& wish);
 
 }  // namespace thole::app

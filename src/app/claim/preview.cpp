@@ -32,8 +32,8 @@ Preview preview(Site& site, const model::Request& asked) {
   port::ClaimStore& store = outer ? *outer->store : site.store;
   port::Entry entry = entry_for(request, {}, keys_of(site, choice.eligible()));
   entry.only_looks = true;
-  auto place = store.enter(std::move(entry));
-  (void)place->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
+  auto ticket = store.enter(std::move(entry));
+  (void)ticket->step([&](const auto& queue, auto mine, const auto& wants, auto now) -> model::Decision {
     seen.decision = choice(queue, mine, wants, now);
     return model::Refuse{false, "only looking"};
   });

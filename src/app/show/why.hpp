@@ -36,7 +36,7 @@ struct RequestWhy {
 
 RequestWhy why_request(Site& site, const model::Request& request, const Overview& overview, const WaysToEnd& ways_to_end);
 
-// A wait as it stands now: the place in line, who holds what, the promised start, what would start it at once. Reads the
+// A wait as it stands now: where in line, who holds what, the promised start, what would start it at once. Reads the
 // claims.
 std::vector<std::string> why_waiting(Site& site, const model::Request& request, const model::Wait& wait);
 

@@ -22,9 +22,9 @@ std::vector<Fd> concerned(const ClaimDirectory& nodes, const model::SlotSet& slo
   std::vector<Fd> mailboxes;
   QueueFile queue(nodes.queue());
   queue.read();
-  for (const Ticket& ticket : queue.tickets()) {
+  for (const WrittenTicket& ticket : queue.tickets()) {
     if ((ticket.view.eligible & slots).none()) continue;
-    Fd turn = nodes.open_turn(ticket.place, O_RDWR);
+    Fd turn = nodes.open_turn(ticket.index, O_RDWR);
     const bool alive = turn && ::flock(turn.get(), LOCK_SH | LOCK_NB) != 0;
     if (!alive) continue;
     mailboxes.push_back(std::move(turn));

@@ -114,8 +114,8 @@ Fd ClaimDirectory::open_share(unsigned slot, unsigned place, int flags, bool mak
   return open_or_make(share_node(keys_[slot], place), flags, make && !share_nodes_);
 }
 
-Fd ClaimDirectory::open_turn(unsigned place, int flags, bool make) const {
-  Fd turn = open_or_make(turn_node(place), flags, make);
+Fd ClaimDirectory::open_turn(unsigned index, int flags, bool make) const {
+  Fd turn = open_or_make(turn_node(index), flags, make);
   struct stat found;   // it is written to: who made a fallback can have moved a file of mine there
   if (turn && (::fstat(turn.get(), &found) != 0 || !S_ISFIFO(found.st_mode))) return errno = ENOENT, Fd();
   return turn;
@@ -179,7 +179,7 @@ void ClaimDirectory::refuse_if_emptied(std::span<const std::string> keys) const 
 
 void ClaimDirectory::make_fixed_nodes() {
   if (missing(state_.fd.get(), "devices")) write_devices();
-  for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
+  for (unsigned index = 0; index < turn_nodes_; ++index) maker().make_fifo(turn_node(index));
   // Complete before it gets its name: an unfinished `queue` would vouch for nodes that are not there.
   maker().replace_file("queue", [this](int queue) {
     if (!make_queue(queue))
@@ -322,7 +322,7 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
   }
   for (const std::string& key : keys_)
     if (!key.empty()) make_slot_nodes(key);
-  for (unsigned place = 0; place < turn_nodes_; ++place) maker().make_fifo(turn_node(place));
+  for (unsigned index = 0; index < turn_nodes_; ++index) maker().make_fifo(turn_node(index));
   make_notes();
   unsigned freed = 0;
   for (unsigned slot = 0; slot < keys_.size(); ++slot) {

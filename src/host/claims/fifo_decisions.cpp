@@ -40,7 +40,7 @@ std::optional<struct stat> in_force(const ClaimDirectory& nodes, int fd, const s
 
 // ---- Take ----
 
-FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim) {
+FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim) {
   port::ClaimParts parts;
   parts.id = entry_.id;
   parts.taken_us = boot_clock_us();
@@ -69,13 +69,13 @@ FifoPlace::Outcome FifoPlace::take(Pass& pass, const model::Take& decision, std:
   return Outcome::done;
 }
 
-// Whoever takes a place before mine from now on has not been passed: one who gives back what he had goes on where he stood.
-std::vector<std::uint64_t> FifoPlace::passed_for(Pass& pass, const std::vector<unsigned>& slots) {
+// Whoever takes a ticket before mine from now on has not been passed: one who gives back what he had goes on where he stood.
+std::vector<std::uint64_t> FifoTicket::passed_for(Pass& pass, const std::vector<unsigned>& slots) {
   if (!pass.section.ordered()) pass.queue.read();
   model::SlotSet taken;
   for (unsigned slot : slots) taken.set(slot);
   std::vector<std::uint64_t> passed;
-  for (const Ticket& ticket : pass.queue.tickets()) {
+  for (const WrittenTicket& ticket : pass.queue.tickets()) {
     if (turn_ && ticket.view.number >= turn_->ticket.view.number) break;
     if ((ticket.view.eligible & taken).any()) passed.push_back(ticket.view.number);
   }
@@ -83,7 +83,7 @@ std::vector<std::uint64_t> FifoPlace::passed_for(Pass& pass, const std::vector<u
 }
 
 // Locks one slot for the claim; false when it is taken after all. Adds the place of its note.
-bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places) {
+bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places) {
   Fd lock = pass.look.kept(slot);
   unsigned place = 0;
   Fd share = entry_.shared ? take_place(pass, slot, place) : Fd();
@@ -114,7 +114,7 @@ bool FifoPlace::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, st
 
 // A sharer's place on a unit. Anybody can lock all of them; where they are, a sharer takes the unit for himself, if nobody has
 // it: then nobody shares it, so whoever has the places is no sharer.
-Fd FifoPlace::take_place(Pass& pass, unsigned slot, unsigned& place) {
+Fd FifoTicket::take_place(Pass& pass, unsigned slot, unsigned& place) {
   for (unsigned k = 0; k < model::share_places; ++k) {
     Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
     if (node) store_.hook("share opened");
@@ -127,13 +127,13 @@ Fd FifoPlace::take_place(Pass& pass, unsigned slot, unsigned& place) {
 }
 
 // May ask the network for a name: not under alloc.
-void FifoPlace::say_who_keeps_places() {
+void FifoTicket::say_who_keeps_places() {
   for (const auto& [key, node] : std::exchange(alone_, {}))
     caution(key + " is yours alone: no place for sharers can be had there" + (node ? ": " + describe_keeper(node.get()) : ""));
 }
 
-void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places,
-                           port::ClaimParts& claim) {
+void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places,
+                            port::ClaimParts& claim) {
   Note note;
   note.id = last_part(entry_.id);
   note.command = entry_.command;
@@ -167,7 +167,7 @@ void FifoPlace::write_note(Pass& pass, const model::Take& decision, const std::v
 
 // Now that everybody can read of my claim: would the rule put me beside those who are there now? Somebody may have come without
 // alloc who saw me no more than I saw him; later than both of our notes one of us looks. (Who comes later has seen me.)
-bool FifoPlace::still_admitted(const model::Rule& rule) {
+bool FifoTicket::still_admitted(const model::Rule& rule) {
   collect_notes();
   Pass pass(store_, alloc_, [this](const std::string& text) { caution(text); }, entry_.cancel);
   pass.queue.read();
@@ -202,14 +202,14 @@ bool FifoPlace::still_admitted(const model::Rule& rule) {
 
 // Out of the line with a claim. Without order the queue is not mine to write to: the ticket is one of the dead then, and
 // whoever is inside drops it.
-void FifoPlace::step_out(Pass& pass) {
+void FifoTicket::step_out(Pass& pass) {
   if (pass.section.ordered()) leave(pass);
   else spent_ = std::exchange(turn_, std::nullopt);
 }
 
 // ---- Wait ----
 
-FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
+FifoTicket::Outcome FifoTicket::wait(Pass& pass, const model::Wait& decision) {
   if (!turn_ && !heard_line_) return Outcome::unheard;
   if (!turn_) join(pass);
   Watches watches;
@@ -224,7 +224,7 @@ FifoPlace::Outcome FifoPlace::wait(Pass& pass, const model::Wait& decision) {
 }
 
 // False when something was let go meanwhile: then the rule is asked again.
-bool FifoPlace::watch(Pass& pass, const model::Wait& decision, Watches& watches) {
+bool FifoTicket::watch(Pass& pass, const model::Wait& decision, Watches& watches) {
   if (decision.behind && !watch_ticket(pass, *decision.behind, watches)) return false;
   for (std::uint64_t number : decision.follow)
     if (!watch_ticket(pass, number, watches)) return false;
@@ -233,15 +233,15 @@ bool FifoPlace::watch(Pass& pass, const model::Wait& decision, Watches& watches)
   return true;
 }
 
-bool FifoPlace::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches) {
-  const Ticket* ticket = said_ticket(pass, number);
+bool FifoTicket::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches) {
+  const WrittenTicket* ticket = said_ticket(pass, number);
   if (!ticket) return false;
-  if (watches.add_turn(pass.nodes, ticket->place) == Watches::Seen::held) return true;
+  if (watches.add_turn(pass.nodes, ticket->index) == Watches::Seen::held) return true;
   drop_dead(pass);
   return false;
 }
 
-bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
+bool FifoTicket::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
   if (pass.view.slots[slot].holders.front().shared)
     for (unsigned place : pass.look.live_share_places(slot))
@@ -252,11 +252,11 @@ bool FifoPlace::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
 }
 
 // Anybody can write a ticket with another's number: the first that is not known to be said by nobody, if there is one.
-const Ticket* FifoPlace::said_ticket(const Pass& pass, std::uint64_t number) const {
-  const Ticket* first = nullptr;
-  for (const Ticket& ticket : pass.queue.tickets()) {
+const WrittenTicket* FifoTicket::said_ticket(const Pass& pass, std::uint64_t number) const {
+  const WrittenTicket* first = nullptr;
+  for (const WrittenTicket& ticket : pass.queue.tickets()) {
     if (ticket.view.number != number) continue;
-    const auto word = words_.find(ticket.place);
+    const auto word = words_.find(ticket.index);
     if (word == words_.end() || word->second.vouched || !says_the_same(word->second.ticket, ticket)) return &ticket;
     if (!first) first = &ticket;
   }
@@ -264,16 +264,16 @@ const Ticket* FifoPlace::said_ticket(const Pass& pass, std::uint64_t number) con
 }
 
 // Only after the clock alone has woken me: he would have woken me himself.
-bool FifoPlace::behind_is_stopped(Pass& pass, const model::Wait& decision) {
-  const Ticket* ticket = said_ticket(pass, *decision.behind);
+bool FifoTicket::behind_is_stopped(Pass& pass, const model::Wait& decision) {
+  const WrittenTicket* ticket = said_ticket(pass, *decision.behind);
   if (!ticket || last_wake_ != port::Wake::again) return false;
-  const auto word = words_.find(ticket->place);
+  const auto word = words_.find(ticket->index);
   if (store_.has_words() && (word == words_.end() || !word->second.vouched)) return false;   // who has not been heard: later
   stopped_.push_back({ticket->view.number, ticket->view.uid, ticket->pid, ticket->start});
   return is_stopped(ticket->view);
 }
 
-bool FifoPlace::is_stopped(const model::TicketView& ticket) {
+bool FifoTicket::is_stopped(const model::TicketView& ticket) {
   auto found = std::find_if(stopped_.begin(), stopped_.end(), [&](const Stopped& s) {
     return s.number == ticket.number && s.uid == ticket.uid;
   });
@@ -283,12 +283,12 @@ bool FifoPlace::is_stopped(const model::TicketView& ticket) {
   return still;
 }
 
-void FifoPlace::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const {
+void FifoTicket::nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const {
   for (std::uint64_t number : numbers) {
-    const Ticket* ticket = said_ticket(pass, number);
-    if (!ticket || (turn_ && ticket->place == turn_->ticket.place)) continue;
+    const WrittenTicket* ticket = said_ticket(pass, number);
+    if (!ticket || (turn_ && ticket->index == turn_->ticket.index)) continue;
     // Open for reading too: a write without a reader would be a SIGPIPE for us.
-    Fd mailbox = pass.nodes.open_turn(ticket->place, O_RDWR);
+    Fd mailbox = pass.nodes.open_turn(ticket->index, O_RDWR);
     if (mailbox) (void)!::write(mailbox.get(), "!", 1);
   }
 }

@@ -1,4 +1,4 @@
-// What one pass works on; made under alloc, gone before alloc is left. Shared by the sources of FifoPlace.
+// What one pass works on; made under alloc, gone before alloc is left. Shared by the sources of FifoTicket.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 namespace thole::host {
 
-struct FifoPlace::Pass {
+struct FifoTicket::Pass {
   Pass(FifoStore& store, AllocBudget& alloc, const Section::Said& stuck, std::span<const int> cancel)
       : section(store, alloc, stuck, cancel), nodes(store.nodes()), queue(store.queue()), who(nodes.who()), look(nodes, who),
         view(store.view()),
@@ -27,18 +27,17 @@ struct FifoPlace::Pass {
   model::SlotSet wanted;
   bool slots_changed = false;   // since they were looked at: `thole init` has been here
 
-  const Ticket* at(unsigned place) const {
-    for (const Ticket& ticket : queue.tickets())
-      if (ticket.place == place) return &ticket;
-    return nullptr;
+  const WrittenTicket* at(unsigned index) const {
+    const auto found = std::ranges::find(queue.tickets(), index, &WrittenTicket::index);
+    return found == queue.tickets().end() ? nullptr : &*found;
   }
   bool anybody_before(std::optional<std::uint64_t> mine, const model::SlotSet& eligible) const {
-    return std::any_of(queue.tickets().begin(), queue.tickets().end(), [&](const Ticket& ticket) {
+    return std::any_of(queue.tickets().begin(), queue.tickets().end(), [&](const WrittenTicket& ticket) {
       return (!mine || ticket.view.number < *mine) && (ticket.view.eligible & eligible).any();
     });
   }
-  bool alive(const Ticket& ticket) const {
-    Fd turn = nodes.open_turn(ticket.place, O_RDWR);
+  bool alive(const WrittenTicket& ticket) const {
+    Fd turn = nodes.open_turn(ticket.index, O_RDWR);
     return turn && ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   }
 };

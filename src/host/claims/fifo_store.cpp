@@ -21,7 +21,7 @@
 namespace thole::host {
 namespace {
 
-constexpr std::size_t most_heard = 4 * turn_places;   // of who stood in line and is written over; more costs those their place
+constexpr std::size_t most_heard = 4 * most_tickets;   // of who stood in line and is written over; more costs those theirs
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void FifoStore::open_directory(StateDir directory) {
   notes_ = std::move(notes);
 }
 
-std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
+std::unique_ptr<port::Ticket> FifoStore::enter(port::Entry entry) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
   look_only_ = false;  // who claims makes what is missing, where the directory is his
@@ -58,7 +58,7 @@ std::unique_ptr<port::Place> FifoStore::enter(port::Entry entry) {
     for (const std::string& key : entry.eligible)
       if (unknown(key)) caution(key + " cannot be claimed before: " + init_hint());
   }
-  return std::make_unique<FifoPlace>(*this, std::move(entry));
+  return std::make_unique<FifoTicket>(*this, std::move(entry));
 }
 
 model::SlotSet FifoStore::slots_of(const port::Entry& entry) const {
@@ -198,7 +198,7 @@ FifoStore::Words FifoStore::words() const {
   return {notes_ ? open_at(notes_.get(), ".", O_RDONLY | O_DIRECTORY) : Fd(), number_of(nodes_->state())};
 }
 
-std::vector<bool> FifoStore::vouched(const std::vector<Ticket>& tickets) {
+std::vector<bool> FifoStore::vouched(const std::vector<WrittenTicket>& tickets) {
   const Words words = this->words();
   if (!has_words()) return std::vector<bool>(tickets.size(), true);
   return vouched_among(words.directory.get(), words.number, tickets);
@@ -270,7 +270,7 @@ Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::
       budget.spend(std::chrono::duration_cast<Millis>(now() - begin));
       kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) break;
-      alloc_.reset();  // others meet in the new one already; every place in line is in the new queue too
+      alloc_.reset();  // others meet in the new one already; every ticket is in the new queue too
     } catch (const AllocHeld& held) {
       kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) {

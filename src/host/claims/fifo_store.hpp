@@ -1,7 +1,7 @@
-// Internals of the claim store: the store, and a caller's place in the line (fifo_place.cpp: the pass and the sleep;
+// Internals of the claim store: the store, and a caller's ticket in the line (fifo_ticket.cpp: the pass and the sleep;
 // fifo_decisions.cpp: taking and waiting; report.cpp: who holds and who waits; amend.cpp: new ends).
 //
-// How this works. A pass (Place::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and
+// How this works. A pass (Ticket::step) runs under alloc: read the tickets, drop the dead, look at the slots, ask the rule, and
 // do what it says. Take: lock the nodes, check that directory and nodes are still the ones their names lead to, write the
 // notes, leave the line. Wait: have a ticket, watch what the rule names, wake whom it names. Between passes a waiter sleeps in
 // poll with no lock held but that of its own turn FIFO, which shows it alive and is its mailbox.
@@ -35,7 +35,7 @@ class FifoStore : public port::ClaimStore {
  public:
   FifoStore(ClaimStoreOptions options, StateDir directory, bool look_only);
 
-  std::unique_ptr<port::Place> enter(port::Entry entry) override;
+  std::unique_ptr<port::Ticket> enter(port::Entry entry) override;
   std::vector<model::Holding> holdings() override;
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
@@ -52,17 +52,17 @@ class FifoStore : public port::ClaimStore {
   port::StoreAbout about() const override;
   std::unique_ptr<port::ClaimStore> within(const std::string& claim_id) override;
 
-  // For the places of this store; under `threads()`.
+  // For the tickets of this store; under `threads()`.
   ClaimDirectory& nodes() { return *nodes_; }
   QueueFile& queue() { return *queue_; }
   NoteBook notes();                    // of a directory of its own; not under threads()
   // Makes the note of a claim live; where notes/ takes none and the claim is exclusive, in the claim's own directory.
   Fd note(const Note& note, int above);
   // Says a ticket by the user's own file, where there is notes/.
-  void say(Fd& live, const Ticket& ticket) { if (notes_) own_tickets_->keep(live, ticket); }
+  void say(Fd& live, const WrittenTicket& ticket) { if (notes_) own_tickets_->keep(live, ticket); }
   bool has_words() const { return static_cast<bool>(notes_); }
   // Of those tickets the ones whose users say the same; not under threads().
-  std::vector<bool> vouched(const std::vector<Ticket>& tickets);
+  std::vector<bool> vouched(const std::vector<WrittenTicket>& tickets);
   // Those who say themselves that they stand in line for one of these units.
   std::vector<model::InLine> in_line(const model::SlotSet& units, const std::function<bool(uid_t)>& of);
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
@@ -89,7 +89,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
   std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
   port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
-  Fd open_turn_of(const Ticket& ticket);
+  Fd open_turn_of(const WrittenTicket& ticket);
   NoteBook book_of(int directory) const;
   bool change_note(const std::string& id, const std::function<void(Note&)>& how);
   model::Moment moment_by(NoteBook& notes);
@@ -145,10 +145,10 @@ class Hearing {
   SteadyTime paid_until_ = SteadyTime{} + at_once * apart;
 };
 
-class FifoPlace : public port::Place {
+class FifoTicket : public port::Ticket {
  public:
-  FifoPlace(FifoStore& store, port::Entry entry);
-  ~FifoPlace() override;
+  FifoTicket(FifoStore& store, port::Entry entry);
+  ~FifoTicket() override;
 
   std::optional<port::Claim> step(const model::Rule& rule) override;
   const model::Decision& decision() const override { return decision_; }
@@ -158,16 +158,16 @@ class FifoPlace : public port::Place {
   unsigned progress_by_timeout() const override { return progress_by_timeout_; }
 
  private:
-  // My place in line: the locked turn FIFO and the ticket written for it.
+  // My standing in line: the locked turn FIFO and the ticket written for it.
   struct Turn {
     Fd fd;
-    Ticket ticket;
+    WrittenTicket ticket;
     Fd word;                           // keeps what I say of it myself live (own_tickets.hpp)
   };
   // What is known of a ticket that may go before mine: does its user say it? Asked when it is new, or has changed, and again of
   // whom I stand behind: he may have left its FIFO's lock behind.
   struct Word {
-    Ticket ticket;
+    WrittenTicket ticket;
     bool vouched;
   };
   // Somebody ahead whose process is stopped (Ctrl-Z), as /proc says.
@@ -206,18 +206,18 @@ class FifoPlace : public port::Place {
   bool watch(Pass& pass, const model::Wait& decision, Watches& watches);
   bool watch_ticket(Pass& pass, std::uint64_t number, Watches& watches);
   bool watch_slot(Pass& pass, unsigned slot, Watches& watches);
-  const Ticket* said_ticket(const Pass& pass, std::uint64_t number) const;
+  const WrittenTicket* said_ticket(const Pass& pass, std::uint64_t number) const;
   bool behind_is_stopped(Pass& pass, const model::Wait& decision);
   void caution(const std::string& text);
   Millis look_again_in() const;
   void join(Pass& pass);
   void leave(Pass& pass);
   void nudge(Pass& pass, const std::vector<std::uint64_t>& numbers) const;
-  Ticket my_ticket(std::uint64_t number, unsigned place, WallTime since) const;
+  WrittenTicket my_ticket(std::uint64_t number, unsigned index, WallTime since) const;
   bool is_stopped(const model::TicketView& ticket);
 
   FifoStore& store_;
-  std::uint32_t maker_;                // the process that may use this place
+  std::uint32_t maker_;                // the process that may use this ticket
   port::Entry entry_;
   model::Wants wants_;                         // of what was entered, by the slots of this pass
   model::Decision decision_ = model::Wait{};
@@ -227,11 +227,11 @@ class FifoPlace : public port::Place {
   std::vector<Alone> alone_;             // its units where a sharer found no place; a place of each
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
-  std::optional<Ticket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
+  std::optional<WrittenTicket> first_ticket_;   // number and time of my first: I keep them when I give back and come again
   Watches watches_;
   std::vector<Stopped> stopped_;
-  std::unordered_map<unsigned, Word> words_;   // by place
-  std::vector<Ticket> unheard_;          // of the last pass
+  std::unordered_map<unsigned, Word> words_;   // by index
+  std::vector<WrittenTicket> unheard_;   // of the last pass
   std::optional<std::vector<model::InLine>> heard_line_;   // before I joined, as each says himself
   std::vector<model::InLine> also_in_line_;   // as QueueView has it; told once
   port::Wake last_wake_ = port::Wake::turn;

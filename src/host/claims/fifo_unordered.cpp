@@ -26,7 +26,7 @@ Millis random_pause() {
 
 }  // namespace
 
-FifoPlace::Outcome FifoPlace::step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
+FifoTicket::Outcome FifoTicket::step_without_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
   watches_ = {};
   pass.view.tickets.clear();
   pass.view.ordered = false;

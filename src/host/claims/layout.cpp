@@ -87,7 +87,7 @@ model::SlotSet slot_set(const std::uint64_t (&words)[2]) {
 
 }  // namespace
 
-TicketRecord encode(const Ticket& ticket) {
+TicketRecord encode(const WrittenTicket& ticket) {
   static const model::SlotSet low(~std::uint64_t{0});
   TicketRecord record{};
   record.eligible[0] = (ticket.view.eligible & low).to_ullong();
@@ -112,12 +112,12 @@ TicketRecord encode(const Ticket& ticket) {
   return record;
 }
 
-bool says_the_same(const Ticket& one, const Ticket& other) {
+bool says_the_same(const WrittenTicket& one, const WrittenTicket& other) {
   const TicketRecord first = encode(one), second = encode(other);
   return std::memcmp(&first, &second, sizeof first) == 0;
 }
 
-bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket) {
+bool decode(const TicketRecord& record, unsigned index, std::uint64_t now, WrittenTicket& ticket) {
   if (record.number == 0 || record.number > now || record.check != ticket_check(record)) return false;
   ticket.view.number = record.number;
   ticket.view.uid = record.uid;
@@ -135,15 +135,15 @@ bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticke
   ticket.view.since = from_ms(std::int64_t{record.since_s} * 1000);
   ticket.view.max_load_permille = record.max_load;
   ticket.view.max_memory_permille = record.max_memory;
-  ticket.place = place;
+  ticket.index = index;
   ticket.pid = record.pid;
   ticket.start = record.start;
   return ticket.view.eligible.any();
 }
 
-std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now) {
-  Ticket ticket;
-  return decode(record, place, now, ticket) ? std::optional(ticket) : std::nullopt;
+std::optional<WrittenTicket> decode(const TicketRecord& record, unsigned index, std::uint64_t now) {
+  WrittenTicket ticket;
+  return decode(record, index, now, ticket) ? std::optional(ticket) : std::nullopt;
 }
 
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {
@@ -212,9 +212,9 @@ bool is_header_of_own(const QueueHeader& header, std::uint64_t directory) {
 }
 
 QueueHeader sanitised(QueueHeader header) {
-  if (header.magic != queue_magic || header.used > turn_places) {
+  if (header.magic != queue_magic || header.used > most_tickets) {
     header = fresh_queue_header();
-    header.used = turn_places;
+    header.used = most_tickets;
   }
   return header;
 }
@@ -276,6 +276,6 @@ std::string gpu_node(std::string_view key) { return "gpu." + std::string(key); }
 std::string share_node(std::string_view key, unsigned place) {
   return "share." + std::string(key) + "." + std::to_string(place);
 }
-std::string turn_node(unsigned place) { return "turn." + std::to_string(place); }
+std::string turn_node(unsigned index) { return "turn." + std::to_string(index); }
 
 }  // namespace thole::host

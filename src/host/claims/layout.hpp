@@ -22,12 +22,12 @@
 
 namespace thole::host {
 
-inline constexpr unsigned turn_places = 1024;                          // waiting places of a directory
+inline constexpr unsigned most_tickets = 1024;                         // in the line of a directory
 
 struct QueueHeader {
   std::uint64_t magic;
   std::uint64_t directory;         // of a user's own file: the number of the one that it is for; else 0
-  std::uint32_t used;              // places below this one may hold tickets; the rest need not be read
+  std::uint32_t used;              // records below this one may be tickets; the rest need not be read
   std::uint32_t reserved[11];
 };
 static_assert(sizeof(QueueHeader) == 64);
@@ -84,9 +84,9 @@ struct ProcessIdentity {
 inline constexpr std::uint32_t first_pid_namespace = 0xEFFFFFFC;   // PROC_PID_INIT_INO of linux/proc_ns.h
 
 // A waiter as read from `queue`.
-struct Ticket {
+struct WrittenTicket {
   model::TicketView view;
-  unsigned place = 0;
+  unsigned index = 0;                  // of its record, and of the turn FIFO that its waiter keeps locked
   std::uint32_t pid = 0;
   std::uint64_t start = 0;
 };
@@ -111,11 +111,11 @@ struct Note {
   bool names(unsigned slot) const { return places[slot] != 0; }
 };
 
-TicketRecord encode(const Ticket& ticket);
-bool says_the_same(const Ticket& one, const Ticket& other);   // as records
+TicketRecord encode(const WrittenTicket& ticket);
+bool says_the_same(const WrittenTicket& one, const WrittenTicket& other);   // as records
 // `now`: a number beyond it is nobody's: with it the next in line would have none that counts.
-std::optional<Ticket> decode(const TicketRecord& record, unsigned place, std::uint64_t now);
-bool decode(const TicketRecord& record, unsigned place, std::uint64_t now, Ticket& ticket);   // into one that is there
+std::optional<WrittenTicket> decode(const TicketRecord& record, unsigned index, std::uint64_t now);
+bool decode(const TicketRecord& record, unsigned index, std::uint64_t now, WrittenTicket& ticket);   // into one that is there
 
 // `directory`: a number of the state directory that no other one has. A note counts only there and while its slots keep their
 // keys.
@@ -127,7 +127,7 @@ QueueHeader fresh_queue_header();
 // Of a file of tickets that are a user's own (own_tickets.hpp), in the directory of this number.
 QueueHeader header_of_own(std::uint64_t directory);
 bool is_header_of_own(const QueueHeader& header, std::uint64_t directory);
-QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no place
+QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes a fresh one that hides no ticket
 
 // `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over. Where users make the
 // directory, a line "node SLOT INODE" for each lock node: one of another number was not made by thole (claim_directory.hpp).
@@ -146,7 +146,7 @@ inline constexpr const char* taking_file = "taking";
 
 std::string gpu_node(std::string_view key);
 std::string share_node(std::string_view key, unsigned place);
-std::string turn_node(unsigned place);
+std::string turn_node(unsigned index);
 
-constexpr off_t ticket_offset(unsigned place) { return static_cast<off_t>(sizeof(QueueHeader) + place * sizeof(TicketRecord)); }
+constexpr off_t ticket_offset(unsigned index) { return static_cast<off_t>(sizeof(QueueHeader) + index * sizeof(TicketRecord)); }
 }  // namespace thole::host

@@ -21,7 +21,7 @@
 namespace thole::host {
 namespace {
 
-constexpr off_t largest_of_tickets = ticket_offset(turn_places);
+constexpr off_t largest_of_tickets = ticket_offset(most_tickets);
 
 // What it may cost to hear one user, whose files may be full of locks, and all of them, unless they are hundreds.
 constexpr std::chrono::milliseconds to_hear{20}, to_hear_all{200}, least_to_hear{1}, most_to_hear_all{1000};
@@ -39,14 +39,14 @@ bool is_made_for_tickets(int fd, uid_t uid, std::uint64_t number) {
          file.st_size <= largest_of_tickets && read_header(fd, header) && is_header_of_own(header, number);
 }
 
-bool write_record(int fd, const Ticket& ticket) {
+bool write_record(int fd, const WrittenTicket& ticket) {
   const TicketRecord record = encode(ticket);
-  return ::pwrite(fd, &record, sizeof record, ticket_offset(ticket.place)) == static_cast<ssize_t>(sizeof record);
+  return ::pwrite(fd, &record, sizeof record, ticket_offset(ticket.index)) == static_cast<ssize_t>(sizeof record);
 }
 
-// Written before it is live: what an earlier waiter said at this place never comes alive. errno 0: the place is not to be had.
-Fd ticket_goes_live(int directory, const std::string& name, Fd fd, const Ticket& ticket) {
-  const off_t live = ticket_offset(ticket.place);
+// Written before it is live: what an earlier waiter said there never comes alive. errno 0: the record is not to be had.
+Fd ticket_goes_live(int directory, const std::string& name, Fd fd, const WrittenTicket& ticket) {
+  const off_t live = ticket_offset(ticket.index);
   if (!write_locked(fd.get(), live)) {
     if (!write_record(fd.get(), ticket)) return Fd();
     if (lock(fd.get(), live) && named(directory, name.c_str(), fd.get())) return fd;
@@ -67,9 +67,9 @@ Fd open_own(int directory, const std::string& name, uid_t uid, std::uint64_t num
   return Fd();
 }
 
-bool says_live(int fd, const Ticket& ticket) {
+bool says_live(int fd, const WrittenTicket& ticket) {
   const TicketRecord wanted = encode(ticket);
-  const off_t at = ticket_offset(ticket.place);
+  const off_t at = ticket_offset(ticket.index);
   TicketRecord said;
   return write_locked(fd, at) && ::pread(fd, &said, sizeof said, at) == static_cast<ssize_t>(sizeof said) &&
          std::memcmp(&said, &wanted, sizeof said) == 0;
@@ -77,13 +77,13 @@ bool says_live(int fd, const Ticket& ticket) {
 
 }  // namespace
 
-void OwnTickets::keep(Fd& live, const Ticket& ticket) {
+void OwnTickets::keep(Fd& live, const WrittenTicket& ticket) {
   struct stat file;
   if (live && ::fstat(live.get(), &file) == 0 && file.st_nlink > 0 && write_record(live.get(), ticket)) return;
   live = put(ticket);
 }
 
-Fd OwnTickets::put(const Ticket& ticket) {
+Fd OwnTickets::put(const WrittenTicket& ticket) {
   if (!is_known_owner(uid_)) return errno = EPERM, Fd();
   if (!name_.empty())
     if (Fd kept = put_into(name_, ticket)) return kept;
@@ -103,7 +103,7 @@ Fd OwnTickets::put(const Ticket& ticket) {
   });
 }
 
-Fd OwnTickets::put_into(const std::string& name, const Ticket& ticket) {
+Fd OwnTickets::put_into(const std::string& name, const WrittenTicket& ticket) {
   Fd fd = open_at(directory_, name.c_str(), to_write);
   if (!fd || !is_made_for_tickets(fd.get(), uid_, number_)) return Fd();
   return ticket_goes_live(directory_, name, std::move(fd), ticket);
@@ -141,7 +141,7 @@ void hear(int directory, std::uint64_t number, const FilesOfUsers& users, const 
 
 }  // namespace
 
-std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const Ticket> tickets) {
+std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<const WrittenTicket> tickets) {
   std::vector<bool> said(tickets.size(), false);
   std::map<uid_t, std::vector<std::size_t>> tickets_of;
   for (std::size_t i = 0; i < tickets.size(); ++i) tickets_of[tickets[i].view.uid].push_back(i);
@@ -158,21 +158,21 @@ std::vector<bool> vouched_among(int directory, std::uint64_t number, std::span<c
 std::vector<model::InLine> in_line_among(int directory, std::uint64_t number, const model::SlotSet& units, std::size_t most,
                                          const std::function<bool(uid_t)>& of) {
   std::vector<model::InLine> said;
-  std::vector<TicketRecord> records(turn_places);
+  std::vector<TicketRecord> records(most_tickets);
   const FilesOfUsers users = files_in_turn(directory, of);
   hear(directory, number, users, [&](uid_t uid, int fd, Allowance& his) {
     const ssize_t bytes = ::pread(fd, records.data(), records.size() * sizeof records[0], ticket_offset(0));
     const std::size_t there = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof records[0] : 0;
-    for (unsigned place = 0; place < there && !his.over() && said.size() < most; ++place) {
-      const std::optional<Ticket> ticket = decode(records[place], place, last_number);
+    for (unsigned index = 0; index < there && !his.over() && said.size() < most; ++index) {
+      const std::optional<WrittenTicket> ticket = decode(records[index], index, last_number);
       if (!ticket || ticket->view.uid != uid || (ticket->view.eligible & units).none()) continue;
-      if (write_locked(fd, ticket_offset(place))) said.emplace_back(ticket->view.number, uid);
+      if (write_locked(fd, ticket_offset(index))) said.emplace_back(ticket->view.number, uid);
     }
   });
   return said;
 }
 
-bool says(int directory, const std::string& name, std::uint64_t number, const Ticket& ticket) {
+bool says(int directory, const std::string& name, std::uint64_t number, const WrittenTicket& ticket) {
   const Fd fd = open_own(directory, name, ticket.view.uid, number);
   return fd && says_live(fd.get(), ticket);
 }

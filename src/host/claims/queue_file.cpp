@@ -32,7 +32,7 @@ void QueueFile::read() {
 }
 
 void QueueFile::read_records() {
-  // One call reads the header and, as a rule, all places in use: as many as last time, and a few more.
+  // One call reads the header and, as a rule, all records in use: as many as last time, and a few more.
   struct { QueueHeader header; TicketRecord first[7]; } head{};
   ssize_t size = ::pread(fd_, &head, sizeof head, 0);
   header_ = sanitised(size >= static_cast<ssize_t>(sizeof(QueueHeader)) ? head.header : QueueHeader{});
@@ -48,16 +48,16 @@ bool QueueFile::take_over_changes() {
   static const TicketRecord nothing{};
   std::array<unsigned, few_changes> changed;
   std::size_t changes = 0;
-  for (unsigned place = 0; place < std::max(known_.size(), records_.size()); ++place) {
-    const TicketRecord& before = place < known_.size() ? known_[place] : nothing;
-    const TicketRecord& after = place < records_.size() ? records_[place] : nothing;
+  for (unsigned index = 0; index < std::max(known_.size(), records_.size()); ++index) {
+    const TicketRecord& before = index < known_.size() ? known_[index] : nothing;
+    const TicketRecord& after = index < records_.size() ? records_[index] : nothing;
     if (std::memcmp(&before, &after, sizeof before) == 0) continue;
     if (changes == changed.size()) return false;
-    changed[changes++] = place;
+    changed[changes++] = index;
   }
   for (std::size_t i = 0; i < changes; ++i) {
     forget(changed[i]);
-    Ticket ticket;
+    WrittenTicket ticket;
     if (changed[i] < records_.size() && decode(records_[changed[i]], changed[i], now_, ticket)) insert(ticket);
   }
   return true;
@@ -65,27 +65,27 @@ bool QueueFile::take_over_changes() {
 
 void QueueFile::take_over_all() {
   order_.clear();
-  for (unsigned place = 0; place < records_.size(); ++place)
-    if (records_[place].number != 0) order_.push_back({records_[place].number, place});
-  // Places are given out round and round: as a rule the order is one turn of a ring.
+  for (unsigned index = 0; index < records_.size(); ++index)
+    if (records_[index].number != 0) order_.push_back({records_[index].number, index});
+  // Records are given out round and round: as a rule the order is once round a ring.
   std::rotate(order_.begin(), std::is_sorted_until(order_.begin(), order_.end()), order_.end());
   if (!std::is_sorted(order_.begin(), order_.end())) std::sort(order_.begin(), order_.end());
   tickets_.resize(order_.size());
   std::size_t valid = 0;
-  for (auto [number, place] : order_)
-    if (decode(records_[place], place, now_, tickets_[valid])) ++valid;
+  for (auto [number, index] : order_)
+    if (decode(records_[index], index, now_, tickets_[valid])) ++valid;
   tickets_.resize(valid);
 }
 
-void QueueFile::forget(unsigned place) {
-  auto found = std::find_if(tickets_.begin(), tickets_.end(), [&](const Ticket& ticket) { return ticket.place == place; });
+void QueueFile::forget(unsigned index) {
+  auto found = std::ranges::find(tickets_, index, &WrittenTicket::index);
   if (found != tickets_.end()) tickets_.erase(found);
 }
 
-// In the order of (number, place), also where a forger has given two tickets one number.
-void QueueFile::insert(const Ticket& ticket) {
-  auto later = std::upper_bound(tickets_.begin(), tickets_.end(), ticket, [](const Ticket& a, const Ticket& b) {
-    return std::pair(a.view.number, a.place) < std::pair(b.view.number, b.place);
+// In the order of (number, index), also where a forger has given two tickets one number.
+void QueueFile::insert(const WrittenTicket& ticket) {
+  auto later = std::upper_bound(tickets_.begin(), tickets_.end(), ticket, [](const WrittenTicket& a, const WrittenTicket& b) {
+    return std::pair(a.view.number, a.index) < std::pair(b.view.number, b.index);
   });
   tickets_.insert(later, ticket);
 }
@@ -96,40 +96,40 @@ std::uint64_t QueueFile::next_number() const {
   return now;
 }
 
-std::vector<unsigned> QueueFile::empty_places() const {
-  std::bitset<turn_places> taken;
-  for (const Ticket& ticket : tickets_) taken.set(ticket.place);
-  std::vector<unsigned> places;
-  for (unsigned place = 0; place < turn_places; ++place)
-    if (!taken.test(place)) places.push_back(place);
-  return places;
+std::vector<unsigned> QueueFile::empty_records() const {
+  std::bitset<most_tickets> taken;
+  for (const WrittenTicket& ticket : tickets_) taken.set(ticket.index);
+  std::vector<unsigned> empty;
+  for (unsigned index = 0; index < most_tickets; ++index)
+    if (!taken.test(index)) empty.push_back(index);
+  return empty;
 }
 
-bool QueueFile::write(const Ticket& ticket) {
-  // The header first: a place marked as used without a ticket is only read in vain.
+bool QueueFile::write(const WrittenTicket& ticket) {
+  // The header first: an index marked as used without a ticket is only read in vain.
   QueueHeader header = header_;
-  header.used = std::max(header.used, ticket.place + 1);
+  header.used = std::max(header.used, ticket.index + 1);
   if (header.used != header_.used) {
     if (::pwrite(fd_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return false;
     header_ = header;
   }
   TicketRecord record = encode(ticket);
-  if (::pwrite(fd_, &record, sizeof record, ticket_offset(ticket.place)) != static_cast<ssize_t>(sizeof record)) return false;
-  if (records_.size() <= ticket.place) records_.resize(ticket.place + 1);
-  records_[ticket.place] = record;
-  forget(ticket.place);
+  if (::pwrite(fd_, &record, sizeof record, ticket_offset(ticket.index)) != static_cast<ssize_t>(sizeof record)) return false;
+  if (records_.size() <= ticket.index) records_.resize(ticket.index + 1);
+  records_[ticket.index] = record;
+  forget(ticket.index);
   insert(ticket);
   return true;
 }
 
-void QueueFile::wipe(unsigned place) {
+void QueueFile::wipe(unsigned index) {
   static const TicketRecord nothing{};
-  (void)!::pwrite(fd_, &nothing, sizeof nothing, ticket_offset(place));
-  if (place < records_.size()) records_[place] = nothing;
-  forget(place);
-  if (place + 1 != header_.used) return;
+  (void)!::pwrite(fd_, &nothing, sizeof nothing, ticket_offset(index));
+  if (index < records_.size()) records_[index] = nothing;
+  forget(index);
+  if (index + 1 != header_.used) return;
   std::uint32_t used = 0;
-  for (const Ticket& ticket : tickets_) used = std::max(used, ticket.place + 1);
+  for (const WrittenTicket& ticket : tickets_) used = std::max(used, ticket.index + 1);
   header_.used = used;
   (void)!::pwrite(fd_, &header_, sizeof header_, 0);
 }

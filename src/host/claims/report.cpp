@@ -268,7 +268,7 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
 
 // Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process
 // that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
-Taker taker_of(const Ticket& ticket, int turn, const KernelLocks& locks, Allowance& to_see_locks) {
+Taker taker_of(const WrittenTicket& ticket, int turn, const KernelLocks& locks, Allowance& to_see_locks) {
   const Taker taker = taker_among(lockers_of(locks.flocks, turn));
   if (taker.start ? !is_same_start(*taker.start, ticket.start) : static_cast<std::uint32_t>(taker.pid) != ticket.pid) return {};
   if (taker.uid && !keeps_lock(taker.pid, turn, [&] { return to_see_locks.over(); }).value_or(true)) return {};
@@ -334,9 +334,9 @@ void FifoStore::say_who_keeps_places(const std::vector<std::pair<std::string, Fd
                                 "has a GPU alone: {}", kept.front().first, more, describe_keeper(kept.front().second.get()));
 }
 
-Fd FifoStore::open_turn_of(const Ticket& ticket) {
+Fd FifoStore::open_turn_of(const WrittenTicket& ticket) {
   std::lock_guard lock(threads_);
-  return nodes_->open_turn(ticket.place, O_PATH);
+  return nodes_->open_turn(ticket.index, O_PATH);
 }
 
 std::vector<model::Waiting> FifoStore::waiting() {
@@ -344,9 +344,9 @@ std::vector<model::Waiting> FifoStore::waiting() {
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
   QueueFile queue(nodes_->queue());
   queue.read();
-  std::vector<Ticket> alive;
-  for (const Ticket& ticket : queue.tickets())
-    if (is_kept(nodes_->open_turn(ticket.place, O_RDWR)))
+  std::vector<WrittenTicket> alive;
+  for (const WrittenTicket& ticket : queue.tickets())
+    if (is_kept(nodes_->open_turn(ticket.index, O_RDWR)))
       alive.push_back(ticket);   // no descriptor stays: there may be many, and a writer would hide the end of who waits there
   section->leave();
   hook("looked");
@@ -359,7 +359,7 @@ std::vector<model::Waiting> FifoStore::waiting() {
   std::vector<model::Waiting> waiting;
   std::vector<uid_t> said;
   for (std::size_t i = 0; i < alive.size(); ++i) {
-    const Ticket& ticket = alive[i];
+    const WrittenTicket& ticket = alive[i];
     const Taker taker = taker_of(ticket, open_turn_of(ticket).get(), locks, to_see_locks);
     model::Waiting line;
     line.ticket = ticket.view.number;
@@ -396,12 +396,12 @@ std::vector<pid_t> FifoStore::wanted_by(const port::Claim& claim) {
   for (const std::string& key : claim.keys())
     if (auto slot = nodes_->slot_of(key)) held.set(*slot);
   std::vector<pid_t> waiters;
-  for (const Ticket& ticket : queue.tickets()) {
+  for (const WrittenTicket& ticket : queue.tickets()) {
     if ((ticket.view.eligible & held).none()) continue;
     if (claim.has_passed(ticket.view.number) && (!old || stands_still(ticket.pid, ticket.start))) continue;
     // By a descriptor that can write: who takes our lock of a dead one for his hears when we close it, and the end of one that
     // lives wakes nobody.
-    const Fd turn = nodes_->open_turn(ticket.place, O_RDWR);
+    const Fd turn = nodes_->open_turn(ticket.index, O_RDWR);
     if (is_kept(turn)) waiters.push_back(static_cast<pid_t>(ticket.pid));
     hook("tried");
   }

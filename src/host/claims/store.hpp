@@ -28,8 +28,8 @@ struct ClaimStoreOptions {
   void (*step_hook)(const char* step) = nullptr;
 };
 
-// Opens the store, making the directory where that is ours to do. Safe for use by several threads (each with Places of its
-// own), and in a child after fork (it opens everything anew; Places and Claims made before belong to the parent).
+// Opens the store, making the directory where that is ours to do. Safe for use by several threads (each with Tickets of its
+// own), and in a child after fork (it opens everything anew; Tickets and Claims made before belong to the parent).
 std::unique_ptr<port::ClaimStore> open_claim_store(ClaimStoreOptions options);
 
 // Without making anything, for looking only; nullptr where there is no directory.

@@ -166,7 +166,7 @@ InitReport SystemInit::run() {
   make_room_for_root(dir_.path);
   never_use_a_number_again(dir_.path);
   make_files();
-  for (unsigned place = 0; place < turn_places; ++place) renew(turn_node(place));
+  for (unsigned index = 0; index < most_tickets; ++index) renew(turn_node(index));
   forget_vanished();
   add_units();
   name_outsiders();

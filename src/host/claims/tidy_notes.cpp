@@ -61,9 +61,9 @@ class HeldByNote {
   // Does this file say a ticket of its user's, whose FIFO is locked, that no other file before it says?
   bool says_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
-    for (const Ticket& ticket : tickets_)
+    for (const WrittenTicket& ticket : tickets_)
       if (ticket.view.uid == uid && waits(ticket) && says(notes, name, about_.number, ticket))
-        first = said_.insert(ticket.place).second || first;
+        first = said_.insert(ticket.index).second || first;
     return first;
   }
 
@@ -104,8 +104,8 @@ class HeldByNote {
     return !taker.uid || *taker.uid == uid || !keepers_.keeps(taker.pid, fd.get()).value_or(false);
   }
 
-  bool waits(const Ticket& ticket) {
-    const Fd turn = open_at(about_.directory, turn_node(ticket.place).c_str(), O_PATH | O_NOFOLLOW);
+  bool waits(const WrittenTicket& ticket) {
+    const Fd turn = open_at(about_.directory, turn_node(ticket.index).c_str(), O_PATH | O_NOFOLLOW);
     if (!turn) return true;
     const auto lockers = told_lockers_of(locks_, turn.get());
     return !lockers || !lockers->empty();
@@ -114,8 +114,8 @@ class HeldByNote {
   const NotesPlace& about_;
   KernelLocks locks_;
   KeeperLook keepers_;
-  std::vector<Ticket> tickets_;        // in line
-  std::set<unsigned> said_;            // their places
+  std::vector<WrittenTicket> tickets_;  // in line
+  std::set<unsigned> said_;            // their indices
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
 };
 

@@ -31,8 +31,8 @@ Watches::Seen Watches::add(const std::function<Fd(int)>& open, port::Wake kind) 
   return Seen::held;
 }
 
-Watches::Seen Watches::add_turn(const ClaimDirectory& directory, unsigned place) {
-  return add([&](int flags) { return directory.open_turn(place, flags); }, port::Wake::turn);
+Watches::Seen Watches::add_turn(const ClaimDirectory& directory, unsigned index) {
+  return add([&](int flags) { return directory.open_turn(index, flags); }, port::Wake::turn);
 }
 
 Watches::Seen Watches::add_gpu(const ClaimDirectory& directory, unsigned slot) {

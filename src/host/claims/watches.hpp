@@ -24,7 +24,7 @@ class Watches {
   };
 
   // Under alloc. Seen::free also where the node does not exist.
-  Seen add_turn(const ClaimDirectory& directory, unsigned place);
+  Seen add_turn(const ClaimDirectory& directory, unsigned index);
   Seen add_gpu(const ClaimDirectory& directory, unsigned slot);
   Seen add_share(const ClaimDirectory& directory, unsigned slot, unsigned place);
 

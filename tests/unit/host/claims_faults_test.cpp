@@ -263,12 +263,12 @@ TEST_F(Faults, AWaiterFollowsToTheDirectoryThatTookOver) {
   auto store = open_claim_store(made);
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
   std::filesystem::rename(folder.path + "/lock", folder.path + "/gone");
-  EXPECT_NE(trouble([&] { place->step(fifo_rule(mine)); }).find("deleted"), std::string::npos);
+  EXPECT_NE(trouble([&] { ticket->step(fifo_rule(mine)); }).find("deleted"), std::string::npos);
   held.reset();
-  EXPECT_TRUE(place->step(fifo_rule(mine)));
+  EXPECT_TRUE(ticket->step(fifo_rule(mine)));
   EXPECT_EQ(store->about().directory, folder.path + "/lock");
 }
 

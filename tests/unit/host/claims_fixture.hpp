@@ -106,10 +106,10 @@ inline std::optional<port::Claim> try_claim(port::ClaimStore& store, const port:
 // Waits its turn for at most `patience`.
 inline std::optional<port::Claim> claim(port::ClaimStore& store, const port::Entry& wanted, Seconds patience = Seconds(20)) {
   auto deadline = std::chrono::steady_clock::now() + patience;
-  auto place = store.enter(wanted);
+  auto ticket = store.enter(wanted);
   while (std::chrono::steady_clock::now() < deadline) {
-    if (auto won = place->step(fifo_rule(wanted))) return won;
-    place->sleep({}, deadline);
+    if (auto won = ticket->step(fifo_rule(wanted))) return won;
+    ticket->sleep({}, deadline);
   }
   return std::nullopt;
 }
@@ -175,15 +175,15 @@ class Child {
 struct Served {
   Served(port::ClaimStore& store, const port::Entry& wanted, std::optional<port::Claim>& others, Child& self) {
     others.reset();
-    place = store.enter(wanted);
-    claim = place->step(fifo_rule(wanted));
+    ticket = store.enter(wanted);
+    claim = ticket->step(fifo_rule(wanted));
     self.say('w');
     while (!claim) {
-      place->sleep({}, std::nullopt);
-      claim = place->step(fifo_rule(wanted));
+      ticket->sleep({}, std::nullopt);
+      claim = ticket->step(fifo_rule(wanted));
     }
   }
-  std::unique_ptr<port::Place> place;
+  std::unique_ptr<port::Ticket> ticket;
   std::optional<port::Claim> claim;
 };
 
@@ -216,15 +216,15 @@ class ClaimStoreTest : public ::testing::Test {
   std::unique_ptr<port::ClaimStore> open() { return open_claim_store(options(StateLocation::named(directory))); }
 
   Fd node(const std::string& name) { return open_at(AT_FDCWD, (directory + "/" + name).c_str(), O_RDWR | O_NONBLOCK); }
-  std::vector<Ticket> tickets() {
+  std::vector<WrittenTicket> tickets() {
     const Fd file = node("queue");
     QueueFile queue(file.get());
     queue.read();
     return queue.tickets();
   }
   // As this user alone can say it, while the descriptor is open.
-  Fd say(unsigned place, Ticket ticket) {
-    ticket.place = place;
+  Fd say(unsigned index, WrittenTicket ticket) {
+    ticket.index = index;
     struct stat about {};
     EXPECT_EQ(::stat(directory.c_str(), &about), 0);
     StateDir state;

@@ -20,8 +20,8 @@
 namespace thole::host {
 namespace {
 
-Ticket ticket(std::uint64_t number, unsigned place) {
-  Ticket made;
+WrittenTicket ticket(std::uint64_t number, unsigned index) {
+  WrittenTicket made;
   made.view.number = number;
   made.view.eligible.set(0).set(77).set(127);
   made.view.count = 2;
@@ -32,7 +32,7 @@ Ticket ticket(std::uint64_t number, unsigned place) {
   made.view.time = Seconds(90);
   made.view.since = WallTime(Millis(1'700'000'000'000));
   made.view.max_load_permille = 705;
-  made.place = place;
+  made.index = index;
   made.pid = 4711;
   made.start = 99;
   return made;
@@ -52,7 +52,7 @@ TEST(ClaimLayout, ATicketSurvivesTheWayThroughItsRecord) {
   EXPECT_TRUE(read->view.shared);
   EXPECT_EQ(read->pid, 4711u);
   for (const model::Beside beside : {model::Beside::none, model::Beside::mine, model::Beside::any}) {
-    Ticket other = ticket(5, 3);
+    WrittenTicket other = ticket(5, 3);
     other.view.beside = beside;
     EXPECT_EQ(decode(encode(other), 3, 5)->view.beside, beside);
   }
@@ -111,8 +111,8 @@ TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
 TEST(ClaimLayout, AForeignHeaderHidesNoPlace) {
   QueueHeader garbage;
   std::memset(&garbage, 0xa5, sizeof garbage);
-  EXPECT_EQ(sanitised(garbage).used, turn_places);
-  EXPECT_EQ(sanitised(QueueHeader{}).used, turn_places);
+  EXPECT_EQ(sanitised(garbage).used, most_tickets);
+  EXPECT_EQ(sanitised(QueueHeader{}).used, most_tickets);
   EXPECT_EQ(sanitised(fresh_queue_header()).used, 0u);
 }
 
@@ -133,9 +133,9 @@ TEST(ClaimLayout, AQueueCutWithinARecordLosesThatTicketAndNoOther) {
   claim_tests::TemporaryFolder folder;
   Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
   QueueFile queue(fd.get());
-  for (unsigned place = 0; place < 20; ++place) {
+  for (unsigned index = 0; index < 20; ++index) {
     queue.read();
-    ASSERT_TRUE(queue.write(ticket(place + 1, place)));
+    ASSERT_TRUE(queue.write(ticket(index + 1, index)));
   }
   queue.read();
   ASSERT_EQ(queue.tickets().size(), 20u);
@@ -163,7 +163,7 @@ TEST(ClaimLayout, RandomBytesInTheQueueAreNoTicketsAndDoNoHarm) {
   Fd fd = open_at(AT_FDCWD, (folder.path + "/queue").c_str(), O_RDWR | O_CREAT, 0600);
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {
-    std::vector<std::uint64_t> words(8 * (1 + turn_places));
+    std::vector<std::uint64_t> words(8 * (1 + most_tickets));
     for (auto& word : words) word = random();
     ASSERT_GT(::pwrite(fd.get(), words.data(), words.size() * 8, 0), 0);
     QueueFile queue(fd.get());

@@ -17,13 +17,13 @@ namespace {
 
 struct Line : ClaimStoreTest {
   // Of one process, for a GPU that it has; the first stands in line.
-  struct TwoPlaces {
+  struct TwoTickets {
     std::unique_ptr<port::ClaimStore> store;
     std::optional<port::Claim> held;
     port::Entry mine;
-    std::unique_ptr<port::Place> first, second;
+    std::unique_ptr<port::Ticket> first, second;
   };
-  TwoPlaces two_places() {
+  TwoTickets two_tickets() {
     auto store = open();
     auto held = try_claim(*store, entry({"GPU-0"}));
     auto mine = entry({"GPU-0"});
@@ -54,7 +54,7 @@ TEST_F(Line, ServesInOrderOfArrival) {
     children.push_back(std::make_unique<Child>([&, i](Child& self) {
       const Served served(*store, entry({"GPU-0"}), held, self);
       board->order[board->next++] = i;
-      return static_cast<int>(served.place->progress_by_timeout());
+      return static_cast<int>(served.ticket->progress_by_timeout());
     }));
     ASSERT_EQ(children.back()->hear(), 'w');
   }
@@ -85,7 +85,7 @@ TEST_F(Line, FiveHundredWaitersAllGetTheirTurn) {
   for (unsigned i = 0; i < 500; ++i) {
     children.push_back(std::make_unique<Child>([&](Child& self) {
       const Served served(*store, entry({"GPU-0"}), held, self);
-      return static_cast<int>(served.place->progress_by_timeout());
+      return static_cast<int>(served.ticket->progress_by_timeout());
     }));
     ASSERT_EQ(children.back()->hear(), 'w');
   }
@@ -101,8 +101,8 @@ TEST_F(Line, AWideRequestIsNotStarvedByNarrowOnes) {
   auto wide = waiter(*store, entry(units, 4), held);
   ASSERT_EQ(wide->hear(), 'w');
   auto narrow = entry(units, 1);
-  auto place = store->enter(narrow);
-  EXPECT_FALSE(place->step(fifo_rule(narrow))) << "three units are free, but the wide one came first";
+  auto ticket = store->enter(narrow);
+  EXPECT_FALSE(ticket->step(fifo_rule(narrow))) << "three units are free, but the wide one came first";
   held.reset();
   EXPECT_EQ(wide->hear(), 'c');
 }
@@ -167,7 +167,7 @@ TEST_F(Line, AStoppedWaiterIsOvertakenAndKeepsItsTicket) {
 }
 
 TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
-  auto [store, held, mine, first, second] = two_places();
+  auto [store, held, mine, first, second] = two_tickets();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   auto tickets = store->waiting();
   held.reset();
@@ -182,7 +182,7 @@ TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
 }
 
 TEST_F(Line, ANudgeWakesTheOneItNames) {
-  auto [store, held, mine, first, second] = two_places();
+  auto [store, held, mine, first, second] = two_tickets();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   auto number = store->waiting().at(1).ticket;
   EXPECT_FALSE(first->step([&](auto&&...) -> model::Decision {
@@ -263,7 +263,7 @@ TEST_F(Line, AChangedEndWakesBeyondAStoppedWaiter) {
 }
 
 TEST_F(Line, TheLeavingOfAFollowedTicketWakes) {
-  auto [store, held, mine, first, second] = two_places();
+  auto [store, held, mine, first, second] = two_tickets();
   auto number = store->waiting().at(0).ticket;
   EXPECT_FALSE(second->step([&](auto&&...) -> model::Decision {
     model::Wait wait;
@@ -284,7 +284,7 @@ void step_reached(const char* step) {
 
 // Names may be asked of the network, and who looks can be stopped: neither keeps the end of a waiter from the one behind him.
 TEST_F(Line, WhoLooksAtTheLineHidesNobodysEndFromTheOneBehind) {
-  auto [store, held, mine, first, second] = two_places();
+  auto [store, held, mine, first, second] = two_tickets();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   std::optional<port::Wake> heard;
   step_awaited = "looked";
@@ -306,10 +306,10 @@ TEST_F(Line, WhoTakesAHoldersTrialForADeadWaitersLockHearsOfItsEnd) {
   ASSERT_EQ(dead->hear(), 'w');
   auto mine = entry({"GPU-0"});
   auto second = store->enter(mine);
-  const Ticket ticket = tickets().at(0);
+  const WrittenTicket ticket = tickets().at(0);
   dead->kill(SIGKILL);
   dead->wait();
-  const Fd word = say(ticket.place, ticket);   // else nobody waits for him
+  const Fd word = say(ticket.index, ticket);   // else nobody waits for him
   step_awaited = "tried";
   at_step = [&] { EXPECT_FALSE(second->step(fifo_rule(mine))); };
   auto made = options(StateLocation::named(directory));
@@ -324,35 +324,35 @@ TEST_F(Line, TheReleaseOfOneSharerAmongManyWakesTheHead) {
   std::vector<port::Claim> sharers;
   for (unsigned i = 0; i < model::share_places; ++i) sharers.push_back(*try_claim(*store, sharer({"GPU-0"}, 100)));
   auto mine = sharer({"GPU-0"}, 100);
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine))) << "a unit has sixteen share places";
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine))) << "a unit has sixteen share places";
   sharers.erase(sharers.begin() + 7);
-  EXPECT_EQ(place->sleep({}, std::nullopt), port::Wake::release);
-  EXPECT_TRUE(place->step(fifo_rule(mine)));
+  EXPECT_EQ(ticket->sleep({}, std::nullopt), port::Wake::release);
+  EXPECT_TRUE(ticket->step(fifo_rule(mine)));
 }
 
 TEST_F(Line, ARefusalLeavesNoTrace) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
-  EXPECT_FALSE(place->step([](auto&&...) -> model::Decision { return model::Refuse{false, "sick"}; }));
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
+  EXPECT_FALSE(ticket->step([](auto&&...) -> model::Decision { return model::Refuse{false, "sick"}; }));
   EXPECT_TRUE(store->waiting().empty());
-  EXPECT_TRUE(std::holds_alternative<model::Refuse>(place->decision()));
+  EXPECT_TRUE(std::holds_alternative<model::Refuse>(ticket->decision()));
 }
 
 TEST_F(Line, SleepEndsAtTheDeadlineAndForOtherDescriptors) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
-  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline);
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
+  EXPECT_EQ(ticket->sleep({}, std::chrono::steady_clock::now()), port::Wake::deadline);
   Pipe pipe = make_pipe();
   pipe.write.reset();
   int also[] = {pipe.read.get()};
-  EXPECT_EQ(place->sleep(also, std::nullopt), port::Wake::other_fd);
+  EXPECT_EQ(ticket->sleep(also, std::nullopt), port::Wake::other_fd);
 }
 
 TEST_F(Line, OneStoreServesSeveralThreads) {
@@ -389,8 +389,8 @@ TEST_F(Line, AChildOfAForkWorksWithAStoreOfItsOwnMaking) {
 TEST_F(Line, WhoIsCalledWithoutEndIsWokenSomeTimesASecondAndKeepsHisDeadline) {
   auto store = open();
   const auto held = try_claim(*store, entry({"GPU-0"}));
-  auto place = store->enter(entry({"GPU-0"}));
-  ASSERT_FALSE(place->step(fifo_rule(entry({"GPU-0"}))));
+  auto ticket = store->enter(entry({"GPU-0"}));
+  ASSERT_FALSE(ticket->step(fifo_rule(entry({"GPU-0"}))));
   Child caller([&](Child& self) {
     const Fd mailbox = open_at(AT_FDCWD, (directory + "/turn.0").c_str(), O_RDWR);
     self.say('w');
@@ -406,7 +406,7 @@ TEST_F(Line, WhoIsCalledWithoutEndIsWokenSomeTimesASecondAndKeepsHisDeadline) {
   unsigned woken = 0;
   port::Wake last = port::Wake::nudge;
   while (last != port::Wake::deadline && std::chrono::steady_clock::now() < begin + Seconds(20)) {
-    last = place->sleep({}, deadline);
+    last = ticket->sleep({}, deadline);
     ++woken;
   }
   const auto lasted = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - begin);

@@ -147,8 +147,8 @@ TEST_F(LockRules, EveryDescriptorIsClosedByExec) {
   auto store = open();
   auto won = try_claim(*store, entry(units, 4));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  place->step(fifo_rule(mine));
+  auto ticket = store->enter(mine);
+  ticket->step(fifo_rule(mine));
   for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     std::string path = std::filesystem::read_symlink(fd.path(), gone);
@@ -157,13 +157,13 @@ TEST_F(LockRules, EveryDescriptorIsClosedByExec) {
   }
 }
 
-unsigned place_of(const std::string& directory, std::uint64_t number) {
+unsigned index_of(const std::string& directory, std::uint64_t number) {
   Fd file = open_at(AT_FDCWD, (directory + "/queue").c_str(), O_RDWR);
   QueueFile queue(file.get());
   queue.read();
-  for (const Ticket& ticket : queue.tickets())
-    if (ticket.view.number == number) return ticket.place;
-  return turn_places;
+  for (const WrittenTicket& ticket : queue.tickets())
+    if (ticket.view.number == number) return ticket.index;
+  return most_tickets;
 }
 
 // Research prototype, bug a: POLLHUP is a state; a new owner of the turn FIFO hid it from the watcher of the last one.
@@ -172,28 +172,28 @@ TEST_F(LockRules, ATurnFifoThatSomebodyStillWatchesIsNotUsedAgain) {
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
   auto join = [&] {
-    auto place = store->enter(mine);
-    EXPECT_FALSE(place->step(fifo_rule(mine)));
-    return place;
+    auto ticket = store->enter(mine);
+    EXPECT_FALSE(ticket->step(fifo_rule(mine)));
+    return ticket;
   };
   auto first = join();
-  ASSERT_EQ(place_of(directory, store->waiting().at(0).ticket), 0u);
+  ASSERT_EQ(index_of(directory, store->waiting().at(0).ticket), 0u);
   Fd watcher = open_node("turn.0", O_RDONLY);               // has not polled yet
   first.reset();
   auto second = join();
-  EXPECT_EQ(place_of(directory, store->waiting().at(0).ticket), 1u);
+  EXPECT_EQ(index_of(directory, store->waiting().at(0).ticket), 1u);
   pollfd polled{watcher.get(), 0, 0};
   EXPECT_EQ(::poll(&polled, 1, 0), 1) << "the end of the first is still to be seen";
   watcher.reset();
   auto third = join();
-  EXPECT_EQ(place_of(directory, store->waiting().at(1).ticket), 0u);
+  EXPECT_EQ(index_of(directory, store->waiting().at(1).ticket), 0u);
 }
 
 TEST_F(LockRules, TheQueueIsWholeFromTheStartSoThatNoTicketNeedsSpace) {
   auto store = open();
   struct stat queue;
   ASSERT_EQ(::stat((directory + "/queue").c_str(), &queue), 0);
-  EXPECT_EQ(queue.st_size, ticket_offset(turn_places));
+  EXPECT_EQ(queue.st_size, ticket_offset(most_tickets));
   EXPECT_GE(queue.st_blocks * 512, queue.st_size);
 }
 
@@ -201,15 +201,15 @@ TEST_F(LockRules, AStrangersOpenHidesAReleaseForTwoSecondsAtMost) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
   Fd stranger = open_node("gpu.GPU-0", O_RDWR);
   held.reset();
   auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_EQ(ticket->sleep({}, std::nullopt), port::Wake::again);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, Seconds(4));
-  EXPECT_TRUE(place->step(fifo_rule(mine)));
-  EXPECT_EQ(place->progress_by_timeout(), 1u) << "and that is what the torture counts";
+  EXPECT_TRUE(ticket->step(fifo_rule(mine)));
+  EXPECT_EQ(ticket->progress_by_timeout(), 1u) << "and that is what the torture counts";
 }
 
 TEST_F(LockRules, AStrangersLockThatCannotHangUpDoesNotMakeAWaiterSpin) {
@@ -217,22 +217,22 @@ TEST_F(LockRules, AStrangersLockThatCannotHangUpDoesNotMakeAWaiterSpin) {
   Fd keeper = open_node("gpu.GPU-0", O_RDONLY);             // as flock(1) would
   ASSERT_EQ(::flock(keeper.get(), LOCK_EX | LOCK_NB), 0);
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
-  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
+  EXPECT_EQ(ticket->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
 }
 
 TEST_F(LockRules, NothingWakesASleeperWhileNothingChanges) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto mine = entry({"GPU-0"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
   auto other = try_claim(*store, entry({"GPU-1"}));         // others come and go, and look
   store->holdings();
   other.reset();
   store->waiting();
-  EXPECT_EQ(place->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
+  EXPECT_EQ(ticket->sleep({}, std::chrono::steady_clock::now() + Millis(300)), port::Wake::deadline);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST_F(ClaimStore, AWaiterIsWokenByARelease) {
   auto held = try_claim(*store, entry({"GPU-0"}));
   Child waiter([&](Child& self) {
     const Served served(*store, entry({"GPU-0"}), held, self);
-    return served.place->progress_by_timeout() == 0 ? 0 : 1;
+    return served.ticket->progress_by_timeout() == 0 ? 0 : 1;
   });
   ASSERT_EQ(waiter.hear(), 'w');
   held.reset();
@@ -125,8 +125,8 @@ TEST_F(ClaimStore, ReportsHoldersAndWaiters) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-3"}));
   auto mine = entry({"GPU-3"});
-  auto place = store->enter(mine);
-  EXPECT_FALSE(place->step(fifo_rule(mine)));
+  auto ticket = store->enter(mine);
+  EXPECT_FALSE(ticket->step(fifo_rule(mine)));
   auto holdings = store->holdings();
   ASSERT_EQ(holdings.size(), 1u);
   EXPECT_EQ(holdings[0].key, "GPU-3");
@@ -136,7 +136,7 @@ TEST_F(ClaimStore, ReportsHoldersAndWaiters) {
   auto waiting = store->waiting();
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting[0].pid, ::getpid());
-  place.reset();
+  ticket.reset();
   EXPECT_TRUE(store->waiting().empty());
 }
 

@@ -24,17 +24,17 @@ struct Unordered : ClaimStoreTest {
     EXPECT_EQ(::flock(alloc.get(), LOCK_EX), 0);
     return alloc;
   }
-  // Writes a record of another's making over a place in the queue.
-  void forge(unsigned place, const Ticket& ticket) {
+  // Writes a record of another's making over one in the queue.
+  void forge(unsigned index, const WrittenTicket& ticket) {
     Fd queue = node("queue");
     const TicketRecord record = encode(ticket);
-    ASSERT_EQ(::pwrite(queue.get(), &record, sizeof record, ticket_offset(place)), static_cast<ssize_t>(sizeof record));
+    ASSERT_EQ(::pwrite(queue.get(), &record, sizeof record, ticket_offset(index)), static_cast<ssize_t>(sizeof record));
     QueueHeader header = fresh_queue_header();
-    header.used = turn_places;
+    header.used = most_tickets;
     ASSERT_EQ(::pwrite(queue.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   }
-  Ticket ticket(std::uint64_t number) {
-    Ticket made;
+  WrittenTicket written(std::uint64_t number) {
+    WrittenTicket made;
     made.view.number = number;
     made.view.eligible.set(0).set(1).set(2).set(3);
     made.view.count = 1;
@@ -59,18 +59,18 @@ TEST_F(Unordered, AnAllocThatIsKeptIsWaitedForOnceAMinuteOnly) {
   auto wanted = entry({"GPU-0"});
   unsigned told = 0;
   wanted.caution = [&](const std::string&) { ++told; };
-  auto place = store->enter(wanted);
+  auto ticket = store->enter(wanted);
   auto held = try_claim(*store, entry({"GPU-0"}));
   ASSERT_TRUE(held);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_FALSE(place->step(fifo_rule(wanted)));
-    const auto& wait = std::get<model::Wait>(place->decision());
+    EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+    const auto& wait = std::get<model::Wait>(ticket->decision());
     EXPECT_TRUE(wait.look_again && *wait.look_again < Seconds(1)) << "nobody will wake it";
   }
   EXPECT_LE(told, 1u);
   EXPECT_TRUE(store->waiting().empty()) << "the queue belongs to those inside";
   alloc.reset();
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   EXPECT_EQ(store->waiting().size(), 1u) << "and is used again as soon as alloc can be had";
 }
 
@@ -91,7 +91,7 @@ TEST_F(Unordered, ANewEndWaitsForNobodyWhoKeepsAlloc) {
   EXPECT_EQ(store->holdings()[0].until, end);
   const auto soon = std::chrono::steady_clock::now() + Millis(1500);  // before the look that everybody takes after 2 s
   EXPECT_EQ(waits->sleep({}, soon), port::Wake::nudge);
-  alloc.reset();                          // for the place, which leaves the line
+  alloc.reset();                          // for the ticket, which leaves the line
 }
 
 // Two sharers and two gangs, with processes that take and leave alloc all the time: nobody ever owns what another has.
@@ -147,7 +147,7 @@ TEST_F(Unordered, ATicketOfTheLargestNumberEndsNoOrder) {
   auto held = try_claim(*store, entry({"GPU-0"}));
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  forge(9, ticket((std::uint64_t{1} << 62) - 1));
+  forge(9, written((std::uint64_t{1} << 62) - 1));
   auto wanted = entry({"GPU-0"});
   auto first = store->enter(wanted), second = store->enter(wanted);
   EXPECT_FALSE(first->step(fifo_rule(wanted)));
@@ -168,8 +168,8 @@ TEST_F(Unordered, AHeaderCannotMakeTheNextNumberOneThatCountsNot) {
   header.directory = ~std::uint64_t{0};
   ASSERT_EQ(::pwrite(queue.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   auto wanted = entry({"GPU-0"});
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  auto ticket = store->enter(wanted);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   ASSERT_EQ(store->waiting().size(), 1u);
   EXPECT_LE(store->waiting()[0].ticket, boot_clock_us());
 }
@@ -181,8 +181,8 @@ class UnorderedWaiter : public Unordered {
     Unordered::SetUp();
     store = open();
     held = try_claim(*store, wanted);
-    place = store->enter(wanted);
-    EXPECT_FALSE(place->step(fifo_rule(wanted)));
+    ticket = store->enter(wanted);
+    EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
     ASSERT_EQ(tickets().size(), 1u);
     mine = tickets()[0];
   }
@@ -190,13 +190,13 @@ class UnorderedWaiter : public Unordered {
   const port::Entry wanted = entry({"GPU-0"});
   std::unique_ptr<port::ClaimStore> store;
   std::optional<port::Claim> held;
-  std::unique_ptr<port::Place> place;
-  Ticket mine;
+  std::unique_ptr<port::Ticket> ticket;
+  WrittenTicket mine;
 };
 
 TEST_F(UnorderedWaiter, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
-  forge(mine.place, ticket(7));
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  forge(mine.index, written(7));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   ASSERT_EQ(tickets().size(), 1u);
   EXPECT_EQ(tickets()[0].view.number, mine.view.number);
   EXPECT_EQ(tickets()[0].view.eligible, mine.view.eligible);
@@ -205,9 +205,9 @@ TEST_F(UnorderedWaiter, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
 TEST_F(UnorderedWaiter, AForgedTicketWithMyNumberIsNotTakenForMine) {
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  forge(9, ticket(mine.view.number));
+  forge(9, written(mine.view.number));
   std::size_t shown = 0;
-  EXPECT_FALSE(place->step([&](const model::QueueView& queue, auto, const auto&, auto) -> model::Decision {
+  EXPECT_FALSE(ticket->step([&](const model::QueueView& queue, auto, const auto&, auto) -> model::Decision {
     shown = queue.tickets.size();
     return model::Wait{};
   }));
@@ -216,12 +216,12 @@ TEST_F(UnorderedWaiter, AForgedTicketWithMyNumberIsNotTakenForMine) {
 
 TEST_F(UnorderedWaiter, WhoLeavesTheLineTakesItsTicketAlong) {
   const auto refuse = [](auto&&...) -> model::Decision { return model::Refuse{}; };
-  EXPECT_FALSE(place->step(refuse));
+  EXPECT_FALSE(ticket->step(refuse));
   EXPECT_TRUE(tickets().empty()) << "refused";
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   ASSERT_EQ(tickets().size(), 1u);
   held.reset();
-  held = place->step(fifo_rule(wanted));
+  held = ticket->step(fifo_rule(wanted));
   EXPECT_TRUE(held);
   EXPECT_TRUE(tickets().empty()) << "served";
   auto other = store->enter(wanted);
@@ -232,20 +232,20 @@ TEST_F(UnorderedWaiter, WhoLeavesTheLineTakesItsTicketAlong) {
 }
 
 TEST_F(UnorderedWaiter, TicketsOfTheDeadAreDroppedByWhoMeetsThem) {
-  forge(9, ticket(mine.view.number - 1));
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind) << "at this very look";
+  forge(9, written(mine.view.number - 1));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(ticket->decision()).behind) << "at this very look";
   ASSERT_EQ(tickets().size(), 1u);
-  EXPECT_EQ(tickets()[0].place, mine.place);
+  EXPECT_EQ(tickets()[0].index, mine.index);
 }
 
 TEST_F(Unordered, ALineFullOfTheDeadHasRoom) {
   auto store = open();
   auto held = try_claim(*store, entry({"GPU-0"}));
-  for (unsigned place = 0; place < turn_places; ++place) {
-    Ticket dead = ticket(place + 1);
+  for (unsigned index = 0; index < most_tickets; ++index) {
+    WrittenTicket dead = written(index + 1);
     dead.view.eligible.reset(0);          // nobody who waits for GPU 0 has to look whether they live
-    forge(place, dead);
+    forge(index, dead);
   }
   auto wanted = entry({"GPU-0"});
   std::string told;
@@ -272,7 +272,7 @@ TEST_F(Unordered, ATicketThatItsUserDoesNotSayHimselfKeepsNobodyWaiting) {
   auto held = try_claim(*store, entry({"GPU-0"}));
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  Ticket forged = ticket(7);
+  WrittenTicket forged = written(7);
   forged.view.count = 4;                  // can never start while GPU 0 is held, so no grace ends
   forge(9, forged);
   EXPECT_TRUE(try_claim(*store, entry({"GPU-1"}))) << "at once";
@@ -302,29 +302,29 @@ TEST_F(Unordered, WhoIsPassedWithoutAWordIsHeardWhenHeHasOne) {
   auto store = open();
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  const Ticket other = ticket(7);
+  const WrittenTicket other = written(7);
   forge(9, other);
   auto held = try_claim(*store, entry({"GPU-0"}));
   auto wanted = entry({"GPU-0"});
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind);
-  Ticket real = other;
+  auto ticket = store->enter(wanted);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(ticket->decision()).behind);
+  WrittenTicket real = other;
   real.view.number = 8;
   Fd word = say(9, real);
   forge(9, real);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));   // hears it
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_EQ(std::get<model::Wait>(place->decision()).behind, 8u);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));   // hears it
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_EQ(std::get<model::Wait>(ticket->decision()).behind, 8u);
   word.reset();                                   // as init deletes it, or he has ended and somebody keeps his FIFO's lock
-  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_FALSE(std::get<model::Wait>(place->decision()).behind);
+  ASSERT_EQ(ticket->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_FALSE(std::get<model::Wait>(ticket->decision()).behind);
   word = say(9, real);                            // again, the same
-  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  EXPECT_EQ(std::get<model::Wait>(place->decision()).behind, 8u) << "passed, but not for good";
+  ASSERT_EQ(ticket->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  EXPECT_EQ(std::get<model::Wait>(ticket->decision()).behind, 8u) << "passed, but not for good";
 }
 
 TEST_F(Unordered, ATicketThatIsAlteredAtEveryLookKeepsNobodyWaiting) {
@@ -333,12 +333,12 @@ TEST_F(Unordered, ATicketThatIsAlteredAtEveryLookKeepsNobodyWaiting) {
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
   std::uint64_t number = 1;
-  forge(9, ticket(number));
+  forge(9, written(number));
   const auto wanted = entry({"GPU-1"});
   const model::Rule rule = fifo_rule(wanted);
-  auto place = store->enter(wanted);
-  EXPECT_TRUE(place->step([&](const auto& queue, auto mine, const auto& wants, auto now) {
-    forge(9, ticket(++number));
+  auto ticket = store->enter(wanted);
+  EXPECT_TRUE(ticket->step([&](const auto& queue, auto mine, const auto& wants, auto now) {
+    forge(9, written(++number));
     return rule(queue, mine, wants, now);
   }));
 }
@@ -349,7 +349,7 @@ TEST_F(UnorderedWaiter, WhatAWaiterSaysStandsAgainWhereItWasDeleted) {
   for (const auto& file : std::filesystem::directory_iterator(directory + "/notes"))
     if (file.path().string().ends_with("-line")) std::filesystem::remove(file.path());
   EXPECT_FALSE(only().vouched);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   EXPECT_TRUE(only().vouched);
 }
 
@@ -365,16 +365,16 @@ TEST_F(Unordered, APidThatIsUsedAgainIsNotAStoppedWaiter) {
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(stopped.pid()), &about, WSTOPPED | WNOWAIT), 0);
   Fd turn = node("turn.9");
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
-  Ticket old = ticket(7);
+  WrittenTicket old = written(7);
   old.pid = static_cast<std::uint32_t>(stopped.pid());
   old.start = 1;                          // of a process that has long ended
   forge(9, old);
   const Fd word = say(9, old);
   auto wanted = entry({"GPU-0"});
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(fifo_rule(wanted)));
-  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);
-  EXPECT_FALSE(place->step(fifo_rule(wanted))) << "another process is stopped, not the waiter";
+  auto ticket = store->enter(wanted);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
+  ASSERT_EQ(ticket->sleep({}, std::nullopt), port::Wake::again);
+  EXPECT_FALSE(ticket->step(fifo_rule(wanted))) << "another process is stopped, not the waiter";
 }
 
 TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
@@ -387,10 +387,10 @@ TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
     holders = queue.slots[0].holders;
     return model::Wait{};
   };
-  auto place = store->enter(wanted);
-  EXPECT_FALSE(place->step(look));
-  ASSERT_EQ(place->sleep({}, std::nullopt), port::Wake::again);   // then every slot is tried, noted or not
-  EXPECT_FALSE(place->step(look));
+  auto ticket = store->enter(wanted);
+  EXPECT_FALSE(ticket->step(look));
+  ASSERT_EQ(ticket->sleep({}, std::nullopt), port::Wake::again);   // then every slot is tried, noted or not
+  EXPECT_FALSE(ticket->step(look));
   ASSERT_EQ(holders.size(), 1u);
   EXPECT_TRUE(holders[0].shared);
   EXPECT_FALSE(holders[0].memory_mib) << "of unknown size: the unit counts as full";
@@ -401,15 +401,15 @@ TEST_F(Unordered, ALaneIsWantedByLivingTicketsThatCameAfterIt) {
   Fd turn = node("turn.9");
   auto held = try_claim(*store, entry({"GPU-0"}));
   ASSERT_TRUE(held);
-  forge(9, ticket(boot_clock_us()));
+  forge(9, written(boot_clock_us()));
   EXPECT_TRUE(store->wanted_by(*held).empty()) << "a dead one";
   ASSERT_EQ(::flock(turn.get(), LOCK_EX), 0);
   EXPECT_EQ(store->wanted_by(*held), std::vector<pid_t>{::getpid()});
-  forge(9, ticket(7));
+  forge(9, written(7));
   EXPECT_EQ(store->wanted_by(*held).size(), 1u) << "back where it stood before, and has given back what it had";
   held.reset();
-  const auto place = store->enter(entry({"GPU-0"}));
-  held = place->step([](auto&&...) -> model::Decision { return model::Take{{0}, {}}; });
+  const auto ticket = store->enter(entry({"GPU-0"}));
+  held = ticket->step([](auto&&...) -> model::Decision { return model::Take{{0}, {}}; });
   ASSERT_TRUE(held);
   EXPECT_TRUE(store->wanted_by(*held).empty()) << "it was passed: giving way to it again and again helps nobody";
   const port::Claim old(port::Claim::State::held, {.id = held->id(), .keys = held->keys(), .locks = {}, .passed = {7}});

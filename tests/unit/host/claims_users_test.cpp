@@ -91,8 +91,8 @@ TEST_F(Users, HoldersAndWaitersAreNamedByTheKernelsWord) {
     become(bert);
     auto own = store();
     auto mine = entry({"GPU-0"});
-    auto place = own->enter(mine);
-    place->step(fifo_rule(mine));
+    auto ticket = own->enter(mine);
+    ticket->step(fifo_rule(mine));
     self.say('w');
     self.hear();
     return 0;

@@ -38,15 +38,15 @@ void pause_at_random() {
 
 }  // namespace
 
-FifoPlace::FifoPlace(FifoStore& store, port::Entry entry)
+FifoTicket::FifoTicket(FifoStore& store, port::Entry entry)
     : store_(store), maker_(store.me().pid), entry_(std::move(entry)),
       alloc_(entry_.only_looks ? store.options().look_patience : store.options().patience) {}
 
-void FifoPlace::caution(const std::string& text) {
+void FifoTicket::caution(const std::string& text) {
   if (store_.caution(text) && entry_.caution) entry_.caution(text);
 }
 
-FifoPlace::~FifoPlace() {
+FifoTicket::~FifoTicket() {
   if (!turn_ || static_cast<std::uint32_t>(::getpid()) != maker_) return;
   try {
     AllocBudget short_one(store_.options().look_patience);
@@ -59,7 +59,7 @@ FifoPlace::~FifoPlace() {
   }
 }
 
-std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
+std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
   pass_on();
   notes_.reset();
   // Woken by an end I am usually the next and need no notes; looking by myself, or called for, I may have to plan with ends.
@@ -104,12 +104,12 @@ std::optional<port::Claim> FifoPlace::step(const model::Rule& rule) {
   return std::nullopt;
 }
 
-void FifoPlace::collect_notes() {
+void FifoTicket::collect_notes() {
   notes_.emplace(store_.notes());
   notes_->collect();
 }
 
-FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
+FifoTicket::Outcome FifoTicket::try_step(const model::Rule& rule, std::optional<port::Claim>& claim) {
   const auto say = [this](const std::string& text) { caution(text); };
   // safe-gpu's lock last, and only tried: who waits for one of the two, or is stopped there, keeps the other from nobody.
   std::optional<Pass> had;
@@ -136,7 +136,7 @@ FifoPlace::Outcome FifoPlace::try_step(const model::Rule& rule, std::optional<po
   return pass.section.ordered() ? step_in_order(pass, rule, claim) : step_without_order(pass, rule, claim);
 }
 
-FifoPlace::Outcome FifoPlace::step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
+FifoTicket::Outcome FifoTicket::step_in_order(Pass& pass, const model::Rule& rule, std::optional<port::Claim>& claim) {
   look_at_queue(pass);
   for (unsigned ask = 0; ask < most_asks; ++ask) {
     show_queue(pass);
@@ -169,19 +169,19 @@ std::string not_said(int why) {
 }
 }  // namespace
 
-void FifoPlace::look_at_queue(Pass& pass) {
+void FifoTicket::look_at_queue(Pass& pass) {
   pass.queue.read();
   if (turn_) {
     turn_->ticket.view.eligible = wants_.eligible;
-    const Ticket* mine = pass.at(turn_->ticket.place);
+    const WrittenTicket* mine = pass.at(turn_->ticket.index);
     const bool same = mine && says_the_same(*mine, turn_->ticket);
     store_.say(turn_->word, turn_->ticket);   // in which my wish may have changed, or which init has deleted
-    // Somebody has overwritten my ticket: it goes back to its place, with its number.
+    // Somebody has overwritten my ticket: it goes back into its record, with its number.
     if (!same && !pass.queue.write(turn_->ticket)) caution(not_written(errno));
     excused_ = excused_ || !same;
   }
   pass.wanted = wants_.eligible;
-  for (const Ticket& ticket : pass.queue.tickets()) pass.wanted |= ticket.view.eligible;
+  for (const WrittenTicket& ticket : pass.queue.tickets()) pass.wanted |= ticket.view.eligible;
   pass.who.read();
   const bool by_clock = last_wake_ == port::Wake::again;
   pass.view.by_clock = by_clock;
@@ -194,7 +194,7 @@ void FifoPlace::look_at_queue(Pass& pass) {
   inform(pass, pass.view.slots);
 }
 
-void FifoPlace::inform(Pass& pass, std::vector<model::SlotView>& slots) {
+void FifoTicket::inform(Pass& pass, std::vector<model::SlotView>& slots) {
   for (bool again = false;; again = true) {
     notes_->read(pass.nodes.slots());
     pass.look.inform(slots, *notes_, store_.me().uid, pass.now);
@@ -204,7 +204,7 @@ void FifoPlace::inform(Pass& pass, std::vector<model::SlotView>& slots) {
 }
 
 // Without notes nobody's end is known, which can only keep me waiting; to take my turn before others it must be known.
-bool FifoPlace::must_be_informed(const Pass& pass) const {
+bool FifoTicket::must_be_informed(const Pass& pass) const {
   if (!pass.look.any_held()) return false;
   const bool takes = std::holds_alternative<model::Take>(decision_);
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
@@ -213,13 +213,13 @@ bool FifoPlace::must_be_informed(const Pass& pass) const {
 
 // Anybody can write a ticket, and alter another's: one that its user does not say himself keeps nobody waiting. News is who was
 // shown as one that may go before me, and has no word.
-bool FifoPlace::ask_for_words() {
+bool FifoTicket::ask_for_words() {
   bool news = false;
   const std::vector<bool> said = unheard_.empty() ? std::vector<bool>() : store_.vouched(unheard_);
   for (std::size_t i = 0; i < unheard_.size(); ++i) {
-    const auto before = words_.find(unheard_[i].place);
+    const auto before = words_.find(unheard_[i].index);
     news = news || (!said[i] && (before == words_.end() || before->second.vouched));
-    words_.insert_or_assign(unheard_[i].place, Word{unheard_[i], said[i]});
+    words_.insert_or_assign(unheard_[i].index, Word{unheard_[i], said[i]});
   }
   unheard_.clear();
   return news;
@@ -227,17 +227,17 @@ bool FifoPlace::ask_for_words() {
 
 // Somebody may have written over the ticket of one who stands before me, just as I join: he says himself that he does. Before
 // my own ticket is seen: what is said after it may be said for it.
-void FifoPlace::hear_line() { heard_line_ = store_.in_line(wants_.eligible, [](uid_t) { return true; }); }
+void FifoTicket::hear_line() { heard_line_ = store_.in_line(wants_.eligible, [](uid_t) { return true; }); }
 
-void FifoPlace::show_queue(Pass& pass) {
+void FifoTicket::show_queue(Pass& pass) {
   pass.view.tickets.clear();
   unheard_.clear();
   const auto* behind = std::get_if<model::Wait>(&decision_);
   pass.view.ordered = true;
   pass.view.also_in_line = std::exchange(also_in_line_, {});
-  for (const Ticket& ticket : pass.queue.tickets()) {
+  for (const WrittenTicket& ticket : pass.queue.tickets()) {
     // A forged ticket with my number would be taken for mine.
-    if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.place != turn_->ticket.place) continue;
+    if (turn_ && ticket.view.number == turn_->ticket.view.number && ticket.index != turn_->ticket.index) continue;
     pass.view.tickets.push_back(ticket.view);
     bool& stopped = pass.view.tickets.back().stopped;   // who only looks does not meet them one by one
     if (entry_.only_looks) stopped = stands_still(ticket.pid, ticket.start);
@@ -245,7 +245,7 @@ void FifoPlace::show_queue(Pass& pass) {
     const bool before_me = !turn_ || ticket.view.number < turn_->ticket.view.number;
     const bool declared_less = entry_.time && ticket.view.time && *ticket.view.time < *entry_.time;   // it may go first
     if (!(before_me || declared_less) || (ticket.view.eligible & wants_.eligible).none() || !store_.has_words()) continue;
-    const auto word = words_.find(ticket.place);
+    const auto word = words_.find(ticket.index);
     const bool known = word != words_.end() && says_the_same(word->second.ticket, ticket);
     // Altered without end it would be unknown without end: where somebody without a word stood, a word is heard first.
     if (word != words_.end() && !word->second.vouched) stopped = true;
@@ -255,22 +255,22 @@ void FifoPlace::show_queue(Pass& pass) {
   }
 }
 
-bool FifoPlace::drop_dead(Pass& pass) {
+bool FifoTicket::drop_dead(Pass& pass) {
   std::vector<unsigned> dead;
-  for (const Ticket& ticket : pass.queue.tickets()) {
-    if (turn_ && ticket.place == turn_->ticket.place) continue;
-    if (!pass.alive(ticket)) dead.push_back(ticket.place);
+  for (const WrittenTicket& ticket : pass.queue.tickets()) {
+    if (turn_ && ticket.index == turn_->ticket.index) continue;
+    if (!pass.alive(ticket)) dead.push_back(ticket.index);
   }
-  for (unsigned place : dead) pass.queue.wipe(place);
+  for (unsigned index : dead) pass.queue.wipe(index);
   return !dead.empty();
 }
 
-Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since) const {
-  Ticket ticket;
+WrittenTicket FifoTicket::my_ticket(std::uint64_t number, unsigned index, WallTime since) const {
+  WrittenTicket ticket;
   static_cast<model::Wants&>(ticket.view) = wants_;
   ticket.view.number = number;
   ticket.view.since = since;
-  ticket.place = place;
+  ticket.index = index;
   ticket.pid = store_.me().pid;
   ticket.start = store_.me().start;
   return ticket;
@@ -278,16 +278,16 @@ Ticket FifoPlace::my_ticket(std::uint64_t number, unsigned place, WallTime since
 
 // No reader should be left: a watcher of its last owner that has not polled yet would miss that one's end, and look again after
 // 2 s. Where somebody keeps readers at all of them, that is what it costs.
-void FifoPlace::join(Pass& pass) {
+void FifoTicket::join(Pass& pass) {
   for (bool swept = false, read = false;; read = swept, swept = true) {
-    for (unsigned place : pass.queue.empty_places()) {
-      if (!read && (pass.nodes.open_turn(place, O_WRONLY, true) || errno != ENXIO)) continue;
-      Fd turn = pass.nodes.open_turn(place, O_RDWR);
+    for (unsigned index : pass.queue.empty_records()) {
+      if (!read && (pass.nodes.open_turn(index, O_WRONLY, true) || errno != ENXIO)) continue;
+      Fd turn = pass.nodes.open_turn(index, O_RDWR);
       if (!turn || ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0) continue;
-      const auto node = pass.nodes.named(turn.get(), turn_node(place));
+      const auto node = pass.nodes.named(turn.get(), turn_node(index));
       if (!node || !pass.nodes.is_node(*node)) continue;
-      Ticket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, place, first_ticket_->view.since)
-                                    : my_ticket(pass.queue.next_number(), place, pass.now);
+      WrittenTicket ticket = first_ticket_ ? my_ticket(first_ticket_->view.number, index, first_ticket_->view.since)
+                                    : my_ticket(pass.queue.next_number(), index, pass.now);
       Fd word;
       store_.say(word, ticket);   // first: who reads the one is to find the other
       if (!word && store_.has_words()) caution(not_said(errno));
@@ -306,20 +306,20 @@ void FifoPlace::join(Pass& pass) {
     if (read) break;
     if (!swept) drop_dead(pass);
   }
-  caution("all " + std::to_string(turn_places) + " waiting places are taken: waiting without order");
+  caution("all " + std::to_string(most_tickets) + " waiting places are taken: waiting without order");
 }
 
-void FifoPlace::leave(Pass& pass) {
+void FifoTicket::leave(Pass& pass) {
   if (!turn_) return;
-  const Ticket* mine = pass.at(turn_->ticket.place);
-  if (mine && mine->view.number == turn_->ticket.view.number) pass.queue.wipe(turn_->ticket.place);
+  const WrittenTicket* mine = pass.at(turn_->ticket.index);
+  if (mine && mine->view.number == turn_->ticket.view.number) pass.queue.wipe(turn_->ticket.index);
   spent_ = std::move(turn_);
   turn_.reset();
 }
 
 // ---- Sleep ----
 
-Millis FifoPlace::look_again_in() const {
+Millis FifoTicket::look_again_in() const {
   if (restless_) return restless_look_after;
   const auto* wait = std::get_if<model::Wait>(&decision_);
   return wait && wait->look_again ? std::min(*wait->look_again, look_again_latest) : look_again_latest;
@@ -327,7 +327,7 @@ Millis FifoPlace::look_again_in() const {
 
 // What strangers can make happen (a nudge; the end of a writer) is heard a number of times a second at most: each time costs a
 // pass, and meanwhile neither the caller's descriptors nor his deadline nor my own look may be forgotten.
-port::Wake FifoPlace::sleep(std::span<const int> also, std::optional<SteadyTime> deadline) {
+port::Wake FifoTicket::sleep(std::span<const int> also, std::optional<SteadyTime> deadline) {
   std::vector<pollfd> polled;
   for (int fd : also) polled.push_back({fd, POLLIN, 0});
   watches_.append_to(polled);
