@@ -18,7 +18,7 @@ namespace thole::model {
 struct Holding {
   std::string key;                          // the unit's key
   std::string id;                           // claim id: 16 lower-case hex digits; "" when the record does not match
-  bool held = false;                        // the kernel says the lock is taken (or this share place is)
+  bool held = false;                        // the kernel says the lock is taken (or this berth is)
   bool verified = false;                    // the record agrees with /proc/locks and the start time of the pid
   bool shared = false;
   bool share_with_any = false;
@@ -34,7 +34,7 @@ struct Holding {
 
 // Who holds what, and until when, at one moment.
 struct Held {
-  unsigned slot = 0, place = 0;                // the latter: of a sharer; 0: exclusively
+  unsigned slot = 0, berth = 0;                // the latter: of a sharer; 0: exclusively
   std::string id;                              // "" where the kernel tells nobody's note
   std::optional<WallTime> until;
   bool operator==(const Held&) const = default;
@@ -46,7 +46,7 @@ inline bool holds_longer(const Moment& now, const Moment& then) {
   return std::ranges::any_of(now, [&](const Held& one) {
     return std::ranges::none_of(then, [&](const Held& before) {
       const bool no_later = one.until == before.until || (one.until && (!before.until || *one.until <= *before.until));
-      return one.slot == before.slot && one.place == before.place && one.id == before.id && no_later;
+      return one.slot == before.slot && one.berth == before.berth && one.id == before.id && no_later;
     });
   });
 }

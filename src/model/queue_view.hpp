@@ -17,7 +17,7 @@
 namespace thole::model {
 
 inline constexpr std::size_t max_slots = 128;       // units a state directory can name
-inline constexpr unsigned share_places = 16;        // sharers of one unit
+inline constexpr unsigned share_berths = 16;        // a sharer of a unit has one of them locked: its berth
 using SlotSet = std::bitset<max_slots>;             // a set of slot numbers (lines of the `devices` file)
 
 // Somebody who holds (a share of) a slot, as recorded; the kernel has confirmed that the lock is taken.
@@ -118,7 +118,7 @@ struct Wait {
   std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of rivals: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now
-  unsigned position = 1;                            // place in line among those that compete with me, from 1
+  unsigned position = 1;                            // rank in line among those that compete with me, from 1
 };
 
 // Never, or not before somebody mends something.

@@ -91,8 +91,8 @@ void try_notes(std::string_view bytes) {
     note.since = WallTime(Millis(raw.since_ms));
     if (raw.until_ms != 0) note.until = WallTime(Millis(raw.until_ms));
     note.memory_mib = raw.memory_mib;
-    note.shared = raw.places[0] % 2 != 0;
-    std::copy(std::begin(raw.places), std::end(raw.places), note.places.begin());
+    note.shared = raw.berths[0] % 2 != 0;
+    std::copy(std::begin(raw.berths), std::end(raw.berths), note.berths.begin());
     return encode(note, keys, 1);
   });
   for (std::size_t at = 0; at + sizeof(NoteRecord) <= notes.size(); at += sizeof(NoteRecord)) {
@@ -101,9 +101,9 @@ void try_notes(std::string_view bytes) {
     auto note = decode(record, keys, 1);
     if (!note) continue;
     for (unsigned slot = 0; slot < model::max_slots; ++slot)
-      for (unsigned place = 0; place <= model::share_places; ++place)
-        fuzz::check(!note->names(slot, place) || (!keys[slot].empty() && note->shared == (place != 0)),
-                    "it names slots there are, and only sharers have share places");
+      for (unsigned berth = 0; berth <= model::share_berths; ++berth)
+        fuzz::check(!note->names(slot, berth) || (!keys[slot].empty() && note->shared == (berth != 0)),
+                    "it names slots there are, and only sharers have berths");
     fuzz::check(note->id.size() <= 16 && note->id.find_first_not_of("0123456789abcdef") == std::string::npos,
                 "an id is hexadecimal");
     model::Holding holding;

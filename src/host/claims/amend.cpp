@@ -116,10 +116,10 @@ model::Moment FifoStore::moment_by(NoteBook& notes) {
   who.write();
   model::Moment moment;
   for (unsigned slot = 0; slot < slots.size(); ++slot)
-    for (const unsigned place : look.held_places(slot)) {
-      const Fd node = place == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, place - 1, O_RDONLY);
-      const Note* note = names_holder(notes, slot, place, taker_among(lockers_of(locks.flocks, node.get())));
-      moment.push_back({slot, place, note ? note->id : "", note ? note->until : std::nullopt});
+    for (const unsigned berth : look.held_berths(slot)) {
+      const Fd node = berth == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, berth - 1, O_RDONLY);
+      const Note* note = names_holder(notes, slot, berth, taker_among(lockers_of(locks.flocks, node.get())));
+      moment.push_back({slot, berth, note ? note->id : "", note ? note->until : std::nullopt});
     }
   return moment;
 }

@@ -110,8 +110,8 @@ Fd ClaimDirectory::open_or_make(const std::string& name, int flags, bool make) c
   return open_node(name, flags);
 }
 
-Fd ClaimDirectory::open_share(unsigned slot, unsigned place, int flags, bool make) const {
-  return open_or_make(share_node(keys_[slot], place), flags, make && !share_nodes_);
+Fd ClaimDirectory::open_share(unsigned slot, unsigned berth, int flags, bool make) const {
+  return open_or_make(share_node(keys_[slot], berth), flags, make && !share_nodes_);
 }
 
 Fd ClaimDirectory::open_turn(unsigned index, int flags, bool make) const {
@@ -200,7 +200,7 @@ void ClaimDirectory::make_notes() {
 void ClaimDirectory::make_slot_nodes(const std::string& key) {
   maker().make_fifo(gpu_node(key));
   if (share_nodes_)
-    for (unsigned place = 0; place < model::share_places; ++place) maker().make_fifo(share_node(key, place));
+    for (unsigned berth = 0; berth < model::share_berths; ++berth) maker().make_fifo(share_node(key, berth));
 }
 
 bool ClaimDirectory::add_slots(std::span<const std::string> keys) {
@@ -330,8 +330,8 @@ unsigned ClaimDirectory::mend(std::span<const std::string> keys) {
     Fd fd = open_gpu(slot, O_RDWR);
     if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
     ::unlinkat(state_.fd.get(), gpu_names_[slot].c_str(), 0);
-    for (unsigned place = 0; place < model::share_places; ++place)
-      ::unlinkat(state_.fd.get(), share_node(keys_[slot], place).c_str(), 0);
+    for (unsigned berth = 0; berth < model::share_berths; ++berth)
+      ::unlinkat(state_.fd.get(), share_node(keys_[slot], berth).c_str(), 0);
     keys_[slot].clear();
     slot_nodes_[slot] = 0;
     ++freed;

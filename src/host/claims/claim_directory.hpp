@@ -53,7 +53,7 @@ class ClaimDirectory {
   // errno tells. Every other failure throws: a node that cannot be opened is neither busy nor dead.
   Fd open_gpu(unsigned slot, int flags) const { return open_node(gpu_names_[slot], flags); }
   // `make`: the owner makes it now if there is none (share nodes only in a personal directory).
-  Fd open_share(unsigned slot, unsigned place, int flags, bool make = false) const;
+  Fd open_share(unsigned slot, unsigned berth, int flags, bool make = false) const;
   Fd open_turn(unsigned index, int flags, bool make = false) const;
   // For those who look: the units that have no lock to claim them by, or not the one in which a claim of them may live.
   struct Lost {

@@ -44,12 +44,12 @@ FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, st
   port::ClaimParts parts;
   parts.id = entry_.id;
   parts.taken_us = boot_clock_us();
-  std::vector<unsigned> places;
+  std::vector<unsigned> berths;
   alone_.clear();
   for (unsigned slot : decision.slots) {
     if (slot >= pass.view.slots.size() || !wants_.eligible.test(slot))
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
-    if (lock_slot(pass, slot, parts, places)) continue;
+    if (lock_slot(pass, slot, parts, berths)) continue;
     if (pass.slots_changed || !pass.nodes.state().current()) return Outcome::moved;
     if (pass.section.ordered()) pass.look.look_again(pass.view.slots, slot);
     return Outcome::again;
@@ -59,7 +59,7 @@ FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, st
   // Only now: with the directory's own locks held, nobody replaces it after this look.
   if (!pass.nodes.state().current()) return Outcome::moved;
   parts.passed = passed_for(pass, decision.slots);
-  write_note(pass, decision, places, parts);
+  write_note(pass, decision, berths, parts);
   claim.emplace(port::Claim::State::held, std::move(parts));
   store_.hook("noted");
   if (pass.section.ordered()) nudge(pass, decision.nudge);
@@ -82,11 +82,11 @@ std::vector<std::uint64_t> FifoTicket::passed_for(Pass& pass, const std::vector<
   return passed;
 }
 
-// Locks one slot for the claim; false when it is taken after all. Adds the place of its note.
-bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places) {
+// Locks one slot for the claim; false when it is taken after all. Adds the berth for its note.
+bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths) {
   Fd lock = pass.look.kept(slot);
-  unsigned place = 0;
-  Fd share = entry_.shared ? take_place(pass, slot, place) : Fd();
+  unsigned berth = 0;
+  Fd share = entry_.shared ? take_berth(pass, slot, berth) : Fd();
   if (share) lock.reset();  // never converted: a failed conversion would lose the lock
   if (!lock) {
     lock = pass.nodes.open_gpu(slot, O_RDWR);
@@ -108,31 +108,31 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
   claim.keys.push_back(pass.nodes.slots()[slot]);
   if (share) claim.locks.push_back(std::move(share));
   claim.locks.push_back(std::move(lock));
-  places.push_back(place);
+  berths.push_back(berth);
   return true;
 }
 
-// A sharer's place on a unit. Anybody can lock all of them; where they are, a sharer takes the unit for himself, if nobody has
-// it: then nobody shares it, so whoever has the places is no sharer.
-Fd FifoTicket::take_place(Pass& pass, unsigned slot, unsigned& place) {
-  for (unsigned k = 0; k < model::share_places; ++k) {
+// A sharer's berth on a unit. Anybody can lock all of them; where they are, a sharer takes the unit for himself, if nobody has
+// it: then nobody shares it, so whoever has the berths is no sharer.
+Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
+  for (unsigned k = 0; k < model::share_berths; ++k) {
     Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
     if (node) store_.hook("share opened");
     if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
-    place = k + 1;
+    berth = k + 1;
     return node;
   }
   return Fd();
 }
 
 // May ask the network for a name: not under alloc.
-void FifoTicket::say_who_keeps_places() {
+void FifoTicket::say_who_keeps_berths() {
   for (const auto& [key, node] : std::exchange(alone_, {}))
     caution(key + " is yours alone: no place for sharers can be had there" + (node ? ": " + describe_keeper(node.get()) : ""));
 }
 
-void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places,
+void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths,
                             port::ClaimParts& claim) {
   Note note;
   note.id = last_part(entry_.id);
@@ -147,7 +147,7 @@ void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::
   for (const Fd& lock : claim.locks) highest = std::max(highest, lock.get());
   for (std::size_t i = 0; i < decision.slots.size(); ++i) {
     pass.who.note(decision.slots[i]);
-    note.put(decision.slots[i], places[i]);
+    note.put(decision.slots[i], berths[i]);
   }
   Fd live = store_.note(note, highest);
   if (live) {
@@ -162,7 +162,7 @@ void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::
     caution("no note could be made of this claim: what claims inside it is refused, and it is not found by its id");
   }
   shared_.clear();
-  for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], places[i]});
+  for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], berths[i]});
 }
 
 // Now that everybody can read of my claim: would the rule put me beside those who are there now? Somebody may have come without
@@ -185,8 +185,8 @@ bool FifoTicket::still_admitted(const model::Rule& rule) {
     const auto own = std::find_if(shared_.begin(), shared_.end(), [&](const Shared& shared) { return shared.slot == slot; });
     auto& holders = view.slots[slot].holders;
     if (own != shared_.end()) {                               // without me
-      const auto& held = pass.look.held_places(slot);
-      const auto at = std::find(held.begin(), held.end(), own->place);
+      const auto& held = pass.look.held_berths(slot);
+      const auto at = std::find(held.begin(), held.end(), own->berth);
       if (at != held.end()) holders.erase(holders.begin() + (at - held.begin()));
     } else if (entry_.leave == 0) {                           // no other slot is in question
       holders.emplace_back().uid = static_cast<std::uint32_t>(-1);
@@ -244,8 +244,8 @@ bool FifoTicket::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches
 bool FifoTicket::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
   if (pass.view.slots[slot].holders.front().shared)
-    for (unsigned place : pass.look.live_share_places(slot))
-      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, place);
+    for (unsigned berth : pass.look.live_berths(slot))
+      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, berth);
   if (seen == Watches::Seen::held) return true;
   pass.look.look_again(pass.view.slots, slot);
   return false;

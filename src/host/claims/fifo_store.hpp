@@ -9,7 +9,7 @@
 //   alloc      -> tickets, slots, rule -> locks, note, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
 //
 // An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass
-// (notes.hpp). A sharer takes his place, makes his note live, and then looks again: if the rule would not let him in beside
+// (notes.hpp). A sharer takes his berth, makes his note live, and then looks again: if the rule would not let him in beside
 // those who are there now, he gives all back. Of two who come at once at least one sees the other. No note, no share.
 //
 // Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
@@ -96,7 +96,7 @@ class FifoStore : public port::ClaimStore {
   void open_directory(StateDir directory);
   void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()
-  void say_who_keeps_places(const std::vector<std::pair<std::string, Fd>>& kept);   // likewise; a place of each unit
+  void say_who_keeps_berths(const std::vector<std::pair<std::string, Fd>>& kept);   // likewise; a berth of each unit
 
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing, until somebody enters
@@ -114,7 +114,7 @@ class FifoStore : public port::ClaimStore {
   AllocBudget looks_;                  // of those who only look; under threads_
   AllocBudget amendments_;             // of a claim's keeper, who has others to answer; likewise
   std::string kept_by_;                // what the last of them saw; under threads_
-  std::string places_kept_by_;         // what the last of holdings() saw of places for sharers; likewise
+  std::string berths_kept_by_;         // what the last of holdings() saw of the berths; likewise
 };
 
 // One thread of this process at a time; and inside of alloc, one process at a time, unless somebody else keeps that.
@@ -178,9 +178,9 @@ class FifoTicket : public port::Ticket {
   };
   struct Pass;
   enum class Outcome { done, again, moved, uninformed, unheard };
-  // A place taken on a shared slot.
+  // A berth taken on a shared slot.
   struct Shared {
-    unsigned slot, place;
+    unsigned slot, berth;
   };
 
   Outcome try_step(const model::Rule& rule, std::optional<port::Claim>& claim);
@@ -193,10 +193,10 @@ class FifoTicket : public port::Ticket {
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   std::vector<std::uint64_t> passed_for(Pass& pass, const std::vector<unsigned>& slots);
-  bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& places);
-  Fd take_place(Pass& pass, unsigned slot, unsigned& place);
-  void say_who_keeps_places();
-  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& places, port::ClaimParts& claim);
+  bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths);
+  Fd take_berth(Pass& pass, unsigned slot, unsigned& berth);
+  void say_who_keeps_berths();
+  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths, port::ClaimParts& claim);
   bool still_admitted(const model::Rule& rule);
   void collect_notes();
   void inform(Pass& pass, std::vector<model::SlotView>& slots);
@@ -223,8 +223,8 @@ class FifoTicket : public port::Ticket {
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
   std::vector<Shared> shared_;           // of the claim just taken
-  struct Alone { std::string key; Fd place; };
-  std::vector<Alone> alone_;             // its units where a sharer found no place; a place of each
+  struct Alone { std::string key; Fd berth; };
+  std::vector<Alone> alone_;             // its units where a sharer found no berth; a berth of each
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<WrittenTicket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

@@ -93,7 +93,7 @@ std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
       // after the unlock, and the clock may have run out just as it came.)
       bool by_clock = claim && last_wake_ == port::Wake::again && !excused_;
       if (by_clock && !(spent_ && is_readable(spent_->fd.get())) && !watches_.any_event(Millis(20))) ++progress_by_timeout_;
-      if (claim) say_who_keeps_places();
+      if (claim) say_who_keeps_berths();
       return claim;
     }
   }

@@ -42,8 +42,8 @@ class Expected {
       const auto slot = nodes.slot_of(key);
       if (!slot) continue;
       if (const auto gpu = opened(nodes.open_gpu(*slot, O_RDONLY).get())) gpus_.emplace(gpu->name, key);
-      for (unsigned place = 0; place < model::share_places; ++place)
-        if (const auto share = opened(nodes.open_share(*slot, place, O_RDONLY).get())) shares_.insert(share->name);
+      for (unsigned berth = 0; berth < model::share_berths; ++berth)
+        if (const auto share = opened(nodes.open_share(*slot, berth, O_RDONLY).get())) shares_.insert(share->name);
     }
     for (const char* own : {".", ".."})
       if (const auto directory = opened(open_at(nodes.state().fd.get(), own, O_PATH | O_DIRECTORY).get()))

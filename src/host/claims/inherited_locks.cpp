@@ -96,15 +96,15 @@ Fd copy_of(pid_t pid, int process, const FileOfPid& file, const Guard* guard_or_
 
 }  // namespace
 
-// What a claim of ours has locked itself: of a shared unit its own place, for every sharer has the lock of the unit.
+// What a claim of ours has locked itself: of a shared unit its own berth, for every sharer has the lock of the unit.
 std::vector<Fd> FifoStore::lock_nodes(const std::vector<Note>& notes) {
   std::vector<Fd> nodes;
   for (const Note& note : notes)
     for (unsigned slot = 0; slot < model::max_slots; ++slot) {
       if (!note.names(slot)) continue;
-      const unsigned place = note.places[slot] - 1;   // 0: exclusively
+      const unsigned berth = note.berths[slot] - 1;   // 0: exclusively
       nodes.push_back(nodes_->open_gpu(slot, O_PATH));
-      if (place > 0) nodes.push_back(nodes_->open_share(slot, place - 1, O_PATH));
+      if (berth > 0) nodes.push_back(nodes_->open_share(slot, berth - 1, O_PATH));
     }
   return nodes;
 }

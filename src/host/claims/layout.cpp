@@ -47,10 +47,10 @@ std::uint64_t note_check(const NoteRecord& record) {
 }
 
 // Of the directory, and of the slots claimed with their keys.
-std::uint64_t scope_of(const std::uint8_t (&places)[model::max_slots], const SlotKeys& keys, std::uint64_t directory) {
+std::uint64_t scope_of(const std::uint8_t (&berths)[model::max_slots], const SlotKeys& keys, std::uint64_t directory) {
   std::string text(reinterpret_cast<const char*>(&directory), sizeof directory);
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    if (places[slot] == 0) continue;
+    if (berths[slot] == 0) continue;
     text += static_cast<char>(slot);
     text += keys[slot];
   }
@@ -159,8 +159,8 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
   record.memory_mib = note.memory_mib;
   record.flags = (note.shared ? shared_flag : 0u) | (note.share_with_any ? share_with_any_flag : 0u) |
                  (note.overdue ? overdue_flag : 0u);
-  std::copy(note.places.begin(), note.places.end(), record.places);
-  record.scope = scope_of(record.places, keys, directory);
+  std::copy(note.berths.begin(), note.berths.end(), record.berths);
+  record.scope = scope_of(record.berths, keys, directory);
   put_text(record.command, note.command);
   record.check = note_check(record);
   return record;
@@ -169,16 +169,16 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
 bool is_note(const NoteRecord& record) { return record.magic == note_magic && record.check == note_check(record); }
 
 std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::uint64_t directory) {
-  if (!is_note(record) || record.scope != scope_of(record.places, keys, directory)) return std::nullopt;
+  if (!is_note(record) || record.scope != scope_of(record.berths, keys, directory)) return std::nullopt;
   Note note;
   note.shared = (record.flags & shared_flag) != 0;
   note.share_with_any = (record.flags & share_with_any_flag) != 0;
   note.overdue = (record.flags & overdue_flag) != 0;
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    const unsigned place = record.places[slot];
-    if (place == 0) continue;
-    if (place > 1 + model::share_places || (place > 1 && !note.shared) || keys[slot].empty()) return std::nullopt;
-    note.places[slot] = record.places[slot];
+    const unsigned berth = record.berths[slot];
+    if (berth == 0) continue;
+    if (berth > 1 + model::share_berths || (berth > 1 && !note.shared) || keys[slot].empty()) return std::nullopt;
+    note.berths[slot] = record.berths[slot];
   }
   note.id = text_of(record.id);
   for (char c : note.id)
@@ -273,8 +273,8 @@ std::string* free_slot(SlotKeys& keys) {
 }
 
 std::string gpu_node(std::string_view key) { return "gpu." + std::string(key); }
-std::string share_node(std::string_view key, unsigned place) {
-  return "share." + std::string(key) + "." + std::to_string(place);
+std::string share_node(std::string_view key, unsigned berth) {
+  return "share." + std::string(key) + "." + std::to_string(berth);
 }
 std::string turn_node(unsigned index) { return "turn." + std::to_string(index); }
 

@@ -2,7 +2,7 @@
 //
 // How this works. `queue` and `who` are written by strangers, and a note by whoever likes: any content is possible. A record
 // counts only with its magic and check sum, and every number in it is brought into range; what remains can cost somebody his
-// place in line or show a wrong name, never more (exclusion is the kernel's locks alone). Records are read and written with
+// ticket or show a wrong name, never more (exclusion is the kernel's locks alone). Records are read and written with
 // pread and pwrite, one aligned record a call: a hostile truncate would kill a process that had mapped them, and a record of
 // another size could be read short at the end of the file (a 56-byte record was: research prototype, bug b).
 #pragma once
@@ -62,7 +62,7 @@ struct NoteRecord {
   std::int64_t until_ms;           // 0: no declared end
   std::uint64_t memory_mib;
   std::uint64_t scope;             // of the directory and the keys: elsewhere, and for a recycled slot, it is no record
-  std::uint8_t places[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 share place k
+  std::uint8_t berths[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 berth k
   char command[288];
   std::uint64_t check;
 };
@@ -103,12 +103,12 @@ struct Note {
   std::uint64_t memory_mib = 0;
   bool shared = false, share_with_any = false;
   bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
-  std::array<std::uint8_t, model::max_slots> places{};   // as in the record
+  std::array<std::uint8_t, model::max_slots> berths{};   // as in the record
 
-  // `place`: 0 exclusively, k + 1 share place k.
-  void put(unsigned slot, unsigned place) { places[slot] = static_cast<std::uint8_t>(place + 1); }
-  bool names(unsigned slot, unsigned place) const { return places[slot] == place + 1; }
-  bool names(unsigned slot) const { return places[slot] != 0; }
+  // `berth`: 0 exclusively, k + 1 berth k of the sharers.
+  void put(unsigned slot, unsigned berth) { berths[slot] = static_cast<std::uint8_t>(berth + 1); }
+  bool names(unsigned slot, unsigned berth) const { return berths[slot] == berth + 1; }
+  bool names(unsigned slot) const { return berths[slot] != 0; }
 };
 
 TicketRecord encode(const WrittenTicket& ticket);
@@ -145,7 +145,7 @@ inline constexpr mode_t being_taken = S_ISUID;
 inline constexpr const char* taking_file = "taking";
 
 std::string gpu_node(std::string_view key);
-std::string share_node(std::string_view key, unsigned place);
+std::string share_node(std::string_view key, unsigned berth);
 std::string turn_node(unsigned index);
 
 constexpr off_t ticket_offset(unsigned index) { return static_cast<off_t>(sizeof(QueueHeader) + index * sizeof(TicketRecord)); }

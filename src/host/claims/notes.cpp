@@ -362,23 +362,23 @@ bool NoteBook::read(const File& file, const SlotKeys& keys, Allowance& allowance
   return all;
 }
 
-std::vector<const Note*> NoteBook::naming(unsigned slot, unsigned place) const {
+std::vector<const Note*> NoteBook::naming(unsigned slot, unsigned berth) const {
   std::vector<const Note*> found;
   for (const Note& note : live_)
-    if (note.names(slot, place) && !note.overdue) found.push_back(&note);
+    if (note.names(slot, berth) && !note.overdue) found.push_back(&note);
   return found;
 }
 
-const Note* NoteBook::believed(unsigned slot, unsigned place, uid_t me) const {
-  const std::vector<const Note*> all = naming(slot, place);
+const Note* NoteBook::believed(unsigned slot, unsigned berth, uid_t me) const {
+  const std::vector<const Note*> all = naming(slot, berth);
   std::vector<const Note*> mine;
   std::copy_if(all.begin(), all.end(), std::back_inserter(mine), [&](const Note* note) { return note->process.uid == me; });
   if (!mine.empty()) return mine.size() == 1 ? mine.front() : nullptr;
   return all.size() == 1 && all_read_but_of(all.front()->process.uid) ? all.front() : nullptr;
 }
 
-const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker) {
-  const std::vector<const Note*> all = notes.naming(slot, place);
+const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker) {
+  const std::vector<const Note*> all = notes.naming(slot, berth);
   if (!taker.uid) return all.size() == 1 && notes.all_read_but_of(all.front()->process.uid) ? all.front() : nullptr;
   // A number can be used again; a number and a start time cannot, nor can anybody write in another's name. What started within
   // the same tick or the next one may be him only where nobody is exactly.

@@ -82,7 +82,7 @@ class NoteBook {
   const std::vector<Note>& live() const { return live_; }
   int directory() const { return directory_.get(); }
   bool empty() const { return files_.empty(); }   // no file has a live note
-  // Users whose notes could not all be read: they are too many, or kept from being opened. Any place may be theirs. Own notes,
+  // Users whose notes could not all be read: they are too many, or kept from being opened. Any berth may be theirs. Own notes,
   // root's and those of holders are read first; what those of others may cost is limited for each and for all together.
   const std::set<uid_t>& unread() const { return unread_; }
   // Who may have kept them from being read: those of whom it was too much, not those for whom nothing was left behind others.
@@ -90,11 +90,11 @@ class NoteBook {
   // Could anybody but this user have a note that was not read?
   bool all_read_but_of(uid_t uid) const { return unread_.empty() || (unread_.size() == 1 && unread_.contains(uid)); }
 
-  // The live notes of claims that are not over and name this place of the slot (0 exclusively, k + 1 share place k).
-  std::vector<const Note*> naming(unsigned slot, unsigned place) const;
-  // What is to be believed of the holder of a share place: my own note; else that of the only user who names it. Empty:
+  // The live notes of claims that are not over and name this berth of the slot (0 exclusively, k + 1 berth k).
+  std::vector<const Note*> naming(unsigned slot, unsigned berth) const;
+  // What is to be believed of the holder of a berth: my own note; else that of the only user who names it. Empty:
   // unknown.
-  const Note* believed(unsigned slot, unsigned place, uid_t me) const;
+  const Note* believed(unsigned slot, unsigned berth, uid_t me) const;
 
  private:
   struct File {
@@ -118,8 +118,8 @@ class NoteBook {
   std::set<uid_t> crowd_;              // who needed more than is usual, and was read
 };
 
-// The note of whoever holds this place, if that is certain. The kernel first: it names the process that took the lock, and then
+// The note of whoever holds this berth, if that is certain. The kernel first: it names the process that took the lock, and then
 // only a note of its user counts that says the same process. Where the kernel names nobody, the only note there is.
-const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned place, const Taker& taker);
+const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker);
 
 }  // namespace thole::host

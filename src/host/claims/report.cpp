@@ -30,14 +30,14 @@ constexpr std::uint64_t passed_over_for_us = 30 * 1'000'000ull;
 
 // A lock that is held, before anybody is named.
 struct HeldLock {
-  unsigned slot, place;
+  unsigned slot, berth;
   Fd node;
 };
 
-using KeptPlaces = std::vector<std::pair<std::string, Fd>>;   // of a unit that nobody shares; one of them
+using KeptBerths = std::vector<std::pair<std::string, Fd>>;   // of a unit that nobody shares; one of them
 
 // Exact under alloc: trial locks.
-std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptPlaces& kept) {
+std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
   std::vector<HeldLock> held;
   nodes.refresh_slots();
   WhoFile who(nodes.who());
@@ -46,13 +46,13 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptPlaces& kept) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
-    if (state != SlotLook::Held::by_sharers && look.no_place_left(slot))
+    if (state != SlotLook::Held::by_sharers && look.no_berth_left(slot))
       kept.emplace_back(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
     if (state == SlotLook::Held::by_sharers) {
-      const std::vector<unsigned> places = look.live_share_places(slot);
-      for (unsigned place : places) held.push_back({slot, place + 1, nodes.open_share(slot, place, O_RDONLY)});
-      // Somebody shares without a place, unless he has left since. To who wants it the GPU is taken.
-      if (places.empty() && look.try_slot(slot) != SlotLook::Held::no)
+      const std::vector<unsigned> berths = look.live_berths(slot);
+      for (unsigned berth : berths) held.push_back({slot, berth + 1, nodes.open_share(slot, berth, O_RDONLY)});
+      // Somebody shares without a berth, unless he has left since. To who wants it the GPU is taken.
+      if (berths.empty() && look.try_slot(slot) != SlotLook::Held::no)
         held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
     }
     look.drop(slot);
@@ -69,13 +69,13 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& l
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     if (nodes.slots()[slot].empty()) continue;
     bool shared = false;
-    const auto add = [&](unsigned place, Fd node, Fd trial) {
+    const auto add = [&](unsigned berth, Fd node, Fd trial) {
       if (!node || (lockers_of(locks.flocks, node.get()).empty() && !is_kept(trial))) return;
-      held.push_back({slot, place, std::move(node)});
+      held.push_back({slot, berth, std::move(node)});
       shared = true;
     };
-    for (unsigned place = 0; place < model::share_places; ++place)
-      add(place + 1, nodes.open_share(slot, place, O_RDONLY), nodes.open_share(slot, place, O_RDWR));
+    for (unsigned berth = 0; berth < model::share_berths; ++berth)
+      add(berth + 1, nodes.open_share(slot, berth, O_RDONLY), nodes.open_share(slot, berth, O_RDWR));
     if (!shared) add(0, nodes.open_gpu(slot, O_RDONLY), nodes.open_gpu(slot, O_RDWR));
   }
   return held;
@@ -156,24 +156,24 @@ const Note* says_the_same_number(const Taker& taker, const std::vector<const Not
 }
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
-// nothing else. Where several users say that the place is theirs, nobody is named for it but all of them.
+// nothing else. Where several users say that the berth is theirs, nobody is named for it but all of them.
 model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Known& known, KeeperLook& keepers) {
   const NoteBook& notes = known.notes;
   model::Holding holding;
   holding.key = nodes.slots()[lock.slot];
   holding.held = true;
-  holding.shared = lock.place != 0;
+  holding.shared = lock.berth != 0;
   const auto lockers = told_lockers_of(known.locks, lock.node.get());
   Taker taker = taker_among(lockers.value_or(std::vector<pid_t>()));
   const bool certain = lockers.has_value();   // does the kernel really name nobody?
-  const std::vector<const Note*> all = notes.naming(lock.slot, lock.place);
-  const Note* his = certain ? names_holder(notes, lock.slot, lock.place, taker) : nullptr;
+  const std::vector<const Note*> all = notes.naming(lock.slot, lock.berth);
+  const Note* his = certain ? names_holder(notes, lock.slot, lock.berth, taker) : nullptr;
   // Who took it may have ended and left it to a child, and his number may be another's by now: whose descriptors can be seen
   // has the lock or has not.
   const bool doubtful = certain && (!his || all.size() > 1) && taker.pid != 0;
   if (doubtful && !keepers.keeps(taker.pid, lock.node.get()).value_or(true)) {
     taker = {};
-    his = names_holder(notes, lock.slot, lock.place, taker);
+    his = names_holder(notes, lock.slot, lock.berth, taker);
   }
   const Note* mine = certain && taker.uid != ::geteuid() ? only_one_of(::geteuid(), all) : nullptr;
   if (mine && mine_keep(lock.node, keepers)) {
@@ -217,7 +217,7 @@ void add_somebody(std::vector<model::Holding>& holdings, const std::string& key)
   holdings.push_back(std::move(rival));
 }
 
-// Whoever else says that a share place is his, or keeps notes from being read that could say so, keeps strangers from sharing
+// Whoever else says that a berth is his, or keeps notes from being read that could say so, keeps strangers from sharing
 // the unit: he is named beside its holder, unverified.
 void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const Known& known) {
   const model::Holding holder = holdings.back();
@@ -225,7 +225,7 @@ void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, con
   if (known.unreadable.by_somebody) add_somebody(holdings, holder.key);
   std::set<uid_t> rivals = known.unreadable.own;
   rivals.insert(known.unreadable.lockers.begin(), known.unreadable.lockers.end());
-  for (const Note* note : known.notes.naming(lock.slot, lock.place)) rivals.insert(note->process.uid);
+  for (const Note* note : known.notes.naming(lock.slot, lock.berth)) rivals.insert(note->process.uid);
   rivals.erase(holder.uid);
   std::size_t told = 0;
   for (uid_t uid : rivals) {
@@ -293,10 +293,10 @@ std::vector<model::Holding> FifoStore::holdings() {
   }
   Known before = look_up(notes(), keys);
   std::optional<Section> section(std::in_place, *this, looks_, Section::Said{}, std::span<const int>{});
-  KeptPlaces kept;
+  KeptBerths kept;
   const std::vector<HeldLock> held = section->ordered() ? try_all(*nodes_, kept) : read_only_view(*nodes_, before.locks);
   section->leave();
-  say_who_keeps_places(kept);
+  say_who_keeps_berths(kept);
   say_who_keeps(section->why(), before.locks);
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
@@ -322,15 +322,15 @@ std::vector<model::Holding> FifoStore::holdings() {
 
 // Who keeps others from order, from the truth or from sharing, for whoever looks.
 void FifoStore::say_who_keeps(const std::string& alloc, const KernelLocks& locks) {
-  kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : places_kept_by_;
+  kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : berths_kept_by_;
   if (kept_by_.empty()) kept_by_ = safe_gpu_is_kept(options_.neighbours);
 }
 
-void FifoStore::say_who_keeps_places(const std::vector<std::pair<std::string, Fd>>& kept) {
-  places_kept_by_.clear();
+void FifoStore::say_who_keeps_berths(const std::vector<std::pair<std::string, Fd>>& kept) {
+  berths_kept_by_.clear();
   if (kept.empty()) return;
   const std::string more = kept.size() > 1 ? fmt::format(" and {} more", kept.size() - 1) : "";
-  places_kept_by_ = fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share "
+  berths_kept_by_ = fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share "
                                 "has a GPU alone: {}", kept.front().first, more, describe_keeper(kept.front().second.get()));
 }
 

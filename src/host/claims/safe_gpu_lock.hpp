@@ -1,7 +1,7 @@
 // Living with safe-gpu: while we choose GPUs, its users do not, and the other way round.
 //
 // How this works. safe-gpu (BUTSpeechFIT/safe_gpu, as of 2024-11) takes fcntl.lockf(LOCK_EX), a POSIX record lock of the whole
-// file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two places. It is
+// file, while it chooses; a flock does not exclude that, an OFD write lock does (measured). Its file has had two paths. It is
 // only tried; who waits for it has nothing locked meanwhile, and names whoever keeps it. A file that is not ours to write only
 // earns a warning.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace thole::host {
 
-// The two places, the present one first; below a root prefix, where there is one.
+// The two paths, the present one first; below a root prefix, where there is one.
 std::vector<std::string> safe_gpu_lock_files(const std::string& root = "");
 
 // Who has one of them locked now, as safe-gpu does; "" where nobody has.

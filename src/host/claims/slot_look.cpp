@@ -12,7 +12,7 @@
 namespace thole::host {
 namespace {
 
-constexpr unsigned no_place = model::share_places + 1;   // of nobody's note
+constexpr unsigned no_berth = model::share_berths + 1;   // of nobody's note
 
 // A lock that fails for any other reason than being taken is no answer.
 bool taken(int fd, int operation, const std::string& path) {
@@ -35,62 +35,62 @@ SlotLook::Held SlotLook::try_slot(unsigned slot) {
   return taken(fd.get(), LOCK_SH, directory_.path()) ? Held::exclusively : Held::by_sharers;
 }
 
-std::vector<unsigned> SlotLook::live_share_places(unsigned slot) const {
-  std::vector<unsigned> places;
-  for (unsigned place = 0; place < model::share_places; ++place) {
-    Fd fd = directory_.open_share(slot, place, O_RDWR);
-    if (fd && taken(fd.get(), LOCK_EX, directory_.path())) places.push_back(place);
+std::vector<unsigned> SlotLook::live_berths(unsigned slot) const {
+  std::vector<unsigned> berths;
+  for (unsigned berth = 0; berth < model::share_berths; ++berth) {
+    Fd fd = directory_.open_share(slot, berth, O_RDWR);
+    if (fd && taken(fd.get(), LOCK_EX, directory_.path())) berths.push_back(berth);
   }
-  return places;
+  return berths;
 }
 
-bool SlotLook::no_place_left(unsigned slot) const {
-  for (unsigned place = model::share_places; place-- > 0;) {   // who shares takes the first
-    Fd fd = directory_.open_share(slot, place, O_RDWR);
+bool SlotLook::no_berth_left(unsigned slot) const {
+  for (unsigned berth = model::share_berths; berth-- > 0;) {   // who shares takes the first
+    Fd fd = directory_.open_share(slot, berth, O_RDWR);
     if (!fd || !taken(fd.get(), LOCK_EX, directory_.path())) return false;
   }
   return true;
 }
 
-model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned place) {
+model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned berth) {
   model::SlotHolder holder;
-  holder.shared = place != 0;
+  holder.shared = berth != 0;
   holder.uid = static_cast<std::uint32_t>(-1);
   if (!notes_) return holder;
-  const Note* note = notes_->believed(slot, place, me_);
-  if (!note && notes_->naming(slot, place).size() > 1) note = by_kernel(slot, place);   // anybody can name any place in his
+  const Note* note = notes_->believed(slot, berth, me_);
+  if (!note && notes_->naming(slot, berth).size() > 1) note = by_kernel(slot, berth);   // anybody can name any berth in his
   if (!note) return holder;
   holder.uid = note->process.uid;
   holder.share_with_any = note->share_with_any;
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   const std::optional<WallTime> end = model::counted_end(note->until, now_);
   if (!end) return holder;
-  if (by_kernel(slot, place) == note) holder.until = end;   // others plan with it
+  if (by_kernel(slot, berth) == note) holder.until = end;   // others plan with it
   return holder;
 }
 
 // Null where the kernel's list is cut off before it.
-const Note* SlotLook::by_kernel(unsigned slot, unsigned place) {
+const Note* SlotLook::by_kernel(unsigned slot, unsigned berth) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
-  Fd node = place == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, place - 1, O_RDONLY);
+  Fd node = berth == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, berth - 1, O_RDONLY);
   const auto lockers = told_lockers_of(*locks_, node.get());
-  return lockers ? names_holder(*notes_, slot, place, taker_among(*lockers)) : nullptr;
+  return lockers ? names_holder(*notes_, slot, berth, taker_among(*lockers)) : nullptr;
 }
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {
   held_[slot].clear();
   if (held == Held::exclusively) held_[slot] = {0};
   if (held == Held::by_sharers) {
-    for (unsigned place : live_share_places(slot)) held_[slot].push_back(place + 1);
-    // A sharer without a share place, or leaving this moment: unknown, so the unit counts as full.
-    if (held_[slot].empty()) held_[slot] = {no_place};
+    for (unsigned berth : live_berths(slot)) held_[slot].push_back(berth + 1);
+    // A sharer without a berth, or leaving this moment: unknown, so the unit counts as full.
+    if (held_[slot].empty()) held_[slot] = {no_berth};
   }
   show_holders(view, slot);
 }
 
 void SlotLook::show_holders(model::SlotView& view, unsigned slot) {
   view.holders.clear();
-  for (unsigned place : held_[slot]) view.holders.push_back(holder_of(slot, place));
+  for (unsigned berth : held_[slot]) view.holders.push_back(holder_of(slot, berth));
 }
 
 void SlotLook::inform(std::vector<model::SlotView>& views, const NoteBook& notes, uid_t me, WallTime now) {
@@ -108,7 +108,7 @@ bool SlotLook::any_unknown(const std::vector<model::SlotView>& views) const {
 }
 
 bool SlotLook::any_held() const {
-  return std::any_of(held_.begin(), held_.end(), [](const auto& places) { return !places.empty(); });
+  return std::any_of(held_.begin(), held_.end(), [](const auto& berths) { return !berths.empty(); });
 }
 
 void SlotLook::fill(std::vector<model::SlotView>& views, const model::SlotSet& wanted, bool try_all) {

@@ -31,8 +31,8 @@ class SlotLook {
   bool any_held() const;               // of the slots that were tried
   bool any_unknown(const std::vector<model::SlotView>& views) const;   // a holder of whom no note is believed
 
-  // The places held of a slot that was tried: 0 exclusively, k + 1 share place k.
-  const std::vector<unsigned>& held_places(unsigned slot) const { return held_[slot]; }
+  // The berths held of a slot that was tried: 0 exclusively, k + 1 berth k.
+  const std::vector<unsigned>& held_berths(unsigned slot) const { return held_[slot]; }
 
   // Tries one slot (again), whatever its bits say.
   void look_again(std::vector<model::SlotView>& views, unsigned slot);
@@ -42,14 +42,14 @@ class SlotLook {
 
   enum class Held { no, exclusively, by_sharers };
   Held try_slot(unsigned slot);                              // keeps the lock when it is free
-  std::vector<unsigned> live_share_places(unsigned slot) const;
-  bool no_place_left(unsigned slot) const;                   // all places of sharers are locked, whoever has the slot
+  std::vector<unsigned> live_berths(unsigned slot) const;
+  bool no_berth_left(unsigned slot) const;                   // all berths are locked, whoever has the slot
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
-  model::SlotHolder holder_of(unsigned slot, unsigned place);
-  const Note* by_kernel(unsigned slot, unsigned place);
+  model::SlotHolder holder_of(unsigned slot, unsigned berth);
+  const Note* by_kernel(unsigned slot, unsigned berth);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;

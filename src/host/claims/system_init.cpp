@@ -297,8 +297,8 @@ void SystemInit::forget_vanished() {
       maker_.give_up(lock.get(), node);
       std::erase_if(before_.nodes, [&](const RecordedNode& one) { return one.name == node; });
     }
-    for (unsigned place = 0; place < model::share_places; ++place)
-      ::unlinkat(dir_.fd.get(), share_node(key, place).c_str(), 0);
+    for (unsigned berth = 0; berth < model::share_berths; ++berth)
+      ::unlinkat(dir_.fd.get(), share_node(key, berth).c_str(), 0);
     if (auto slot = std::find(keys_.begin(), keys_.end(), key); slot != keys_.end()) slot->clear(), keys_changed_ = true;
     ++report_.freed;
   }

@@ -114,7 +114,7 @@ std::string still_run(const std::string& unit, const std::set<pid_t>& processes)
 
 std::vector<std::string> nodes_of(const std::string& unit) {
   std::vector<std::string> names{gpu_node(unit)};
-  for (unsigned place = 0; place < model::share_places; ++place) names.push_back(share_node(unit, place));
+  for (unsigned berth = 0; berth < model::share_berths; ++berth) names.push_back(share_node(unit, berth));
   return names;
 }
 

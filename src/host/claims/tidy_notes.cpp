@@ -41,7 +41,7 @@ std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
   for (const std::string& key : about.keys) {
     if (key.empty()) continue;
     add(gpu_node(key));
-    for (unsigned place = 0; place < model::share_places; ++place) add(share_node(key, place));
+    for (unsigned berth = 0; berth < model::share_berths; ++berth) add(share_node(key, berth));
   }
   return nodes;
 }
@@ -70,13 +70,13 @@ class HeldByNote {
   // Does this file speak of a lock of its user, and no other file of his before it?
   bool speaks_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
-    for_each_held(notes, name, uid, [&](unsigned slot, unsigned place) {
-      first = spoken_of_.insert({uid, slot, place}).second || first;
+    for_each_held(notes, name, uid, [&](unsigned slot, unsigned berth) {
+      first = spoken_of_.insert({uid, slot, berth}).second || first;
     });
     return first;
   }
 
-  // The places that this file speaks of and its user holds.
+  // The berths that this file speaks of and its user holds.
   void for_each_held(int notes, const std::string& name, uid_t uid,
                      const std::function<void(unsigned, unsigned)>& visit) {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
@@ -84,14 +84,14 @@ class HeldByNote {
     book.read(about_.keys);
     for (const Note& note : book.live())
       for (unsigned slot = 0; slot < model::max_slots; ++slot)
-        if (note.names(slot) && is_held(slot, note.places[slot] - 1u, uid))
-          visit(slot, note.places[slot]);
+        if (note.names(slot) && is_held(slot, note.berths[slot] - 1u, uid))
+          visit(slot, note.berths[slot]);
   }
 
  private:
-  bool is_held(unsigned slot, unsigned place, uid_t uid) {
+  bool is_held(unsigned slot, unsigned berth, uid_t uid) {
     const std::string& key = about_.keys[slot];
-    const std::string node = place == 0 ? gpu_node(key) : share_node(key, place - 1);
+    const std::string node = berth == 0 ? gpu_node(key) : share_node(key, berth - 1);
     const Fd fd = open_at(about_.directory, node.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     const int error = errno;
     const std::vector<pid_t> lockers = lockers_of(locks_.flocks, fd.get());

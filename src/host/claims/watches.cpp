@@ -39,8 +39,8 @@ Watches::Seen Watches::add_gpu(const ClaimDirectory& directory, unsigned slot) {
   return add([&](int flags) { return directory.open_gpu(slot, flags); }, port::Wake::release);
 }
 
-Watches::Seen Watches::add_share(const ClaimDirectory& directory, unsigned slot, unsigned place) {
-  return add([&](int flags) { return directory.open_share(slot, place, flags); }, port::Wake::release);
+Watches::Seen Watches::add_share(const ClaimDirectory& directory, unsigned slot, unsigned berth) {
+  return add([&](int flags) { return directory.open_share(slot, berth, flags); }, port::Wake::release);
 }
 
 void Watches::append_to(std::vector<pollfd>& polled) const {

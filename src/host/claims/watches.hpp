@@ -26,7 +26,7 @@ class Watches {
   // Under alloc. Seen::free also where the node does not exist.
   Seen add_turn(const ClaimDirectory& directory, unsigned index);
   Seen add_gpu(const ClaimDirectory& directory, unsigned slot);
-  Seen add_share(const ClaimDirectory& directory, unsigned slot, unsigned place);
+  Seen add_share(const ClaimDirectory& directory, unsigned slot, unsigned berth);
 
   // Any node; `open` opens it anew with these flags.
   Seen add(const std::function<Fd(int flags)>& open, port::Wake kind);

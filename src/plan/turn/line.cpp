@@ -22,7 +22,7 @@ bool compatible(const Wants& wants, std::uint32_t uid, bool with_any) {
 
 unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state) {
   if (!wants.shared) return holders.empty() ? 1 : 0;
-  if (state.memory_mib == 0 || holders.size() >= model::share_places) return 0;
+  if (state.memory_mib == 0 || holders.size() >= model::share_berths) return 0;
   bool all_mine = true, all_any = wants.share_with_any;
   // Subtract step by step: a forged record may hold any number, and a sum of them would wrap round.
   std::uint64_t left = state.memory_mib - std::min(state.memory_mib, state.unclaimed_mib);
@@ -34,7 +34,7 @@ unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holde
   }
   if (!all_mine && !all_any) return 0;
   const std::uint64_t fit = left / cost(wants.memory_mib);
-  return static_cast<unsigned>(std::min<std::uint64_t>(fit, model::share_places - holders.size()));
+  return static_cast<unsigned>(std::min<std::uint64_t>(fit, model::share_berths - holders.size()));
 }
 
 Line::Line(const model::QueueView& queue, const std::vector<SlotState>& states, std::optional<std::uint64_t> mine,

@@ -113,8 +113,8 @@ TEST_F(Faults, WithoutANoteNothingIsSharedAndTheRestGoesOn) {
   EXPECT_TRUE(try_claim(*open(), sharer({"GPU-0"}, 1000))) << "its owner makes notes/ again";
 }
 
-// One who goes on without alloc, as everybody does who has waited for it too long: his place is taken between my look and my
-// note.
+// One who goes on without alloc, as everybody does who has waited for it too long: he takes what he wants between my look and
+// my note.
 std::function<void()> at_note;
 
 TEST_F(Faults, WhoComesWhileASharerTakesHisPlaceIsSeenBeforeTheClaimIsGiven) {
@@ -198,16 +198,16 @@ TEST_F(Faults, ANodeThatLostItsNameOrIsBeingTakenAwayIsNoClaim) {
   EXPECT_FALSE(try_claim(*open(), entry({"GPU-0"})));
 }
 
-// `thole init` with another group makes share places anew.
-TEST_F(Faults, AShareThatLostItsNameIsNoPlace) {
+// `thole init` with another group makes berths anew.
+TEST_F(Faults, AShareThatLostItsNameIsNoBerth) {
   auto made = options(StateLocation::named(directory));
-  const std::string place = directory + "/share.GPU-0.0";
+  const std::string berth = directory + "/share.GPU-0.0";
   made.step_hook = [](const char* step) {
     if (std::string(step) == "share opened" && at_note) std::exchange(at_note, nullptr)();
   };
   at_note = [&] {
-    ASSERT_EQ(::mkfifo((place + ".new").c_str(), 0600), 0);
-    ASSERT_EQ(::rename((place + ".new").c_str(), place.c_str()), 0);
+    ASSERT_EQ(::mkfifo((berth + ".new").c_str(), 0600), 0);
+    ASSERT_EQ(::rename((berth + ".new").c_str(), berth.c_str()), 0);
   };
   auto store = open_claim_store(made);
   auto held = try_claim(*store, sharer({"GPU-0"}, 1000));

@@ -48,7 +48,7 @@ inline void become(uid_t uid) {
 inline bool admits(const model::SlotView& slot, const port::Entry& entry) {
   if (slot.key.empty()) return false;
   if (slot.holders.empty()) return true;
-  if (!entry.shared || slot.holders.size() >= model::share_places) return false;
+  if (!entry.shared || slot.holders.size() >= model::share_berths) return false;
   return std::all_of(slot.holders.begin(), slot.holders.end(), [](const auto& holder) { return holder.shared; });
 }
 

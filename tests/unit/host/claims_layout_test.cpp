@@ -108,7 +108,7 @@ TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
   }
 }
 
-TEST(ClaimLayout, AForeignHeaderHidesNoPlace) {
+TEST(ClaimLayout, AForeignHeaderHidesNoTicket) {
   QueueHeader garbage;
   std::memset(&garbage, 0xa5, sizeof garbage);
   EXPECT_EQ(sanitised(garbage).used, most_tickets);

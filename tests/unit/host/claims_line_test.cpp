@@ -166,7 +166,7 @@ TEST_F(Line, AStoppedWaiterIsOvertakenAndKeepsItsTicket) {
   EXPECT_EQ(first->hear(), 'c');
 }
 
-TEST_F(Line, WhoGivesBackAndStepsAgainIsBackAtItsPlace) {
+TEST_F(Line, WhoGivesBackAndStepsAgainIsBackWhereItStood) {
   auto [store, held, mine, first, second] = two_tickets();
   EXPECT_FALSE(second->step(fifo_rule(mine)));
   auto tickets = store->waiting();
@@ -322,10 +322,10 @@ TEST_F(Line, WhoTakesAHoldersTrialForADeadWaitersLockHearsOfItsEnd) {
 TEST_F(Line, TheReleaseOfOneSharerAmongManyWakesTheHead) {
   auto store = open();
   std::vector<port::Claim> sharers;
-  for (unsigned i = 0; i < model::share_places; ++i) sharers.push_back(*try_claim(*store, sharer({"GPU-0"}, 100)));
+  for (unsigned i = 0; i < model::share_berths; ++i) sharers.push_back(*try_claim(*store, sharer({"GPU-0"}, 100)));
   auto mine = sharer({"GPU-0"}, 100);
   auto ticket = store->enter(mine);
-  EXPECT_FALSE(ticket->step(fifo_rule(mine))) << "a unit has sixteen share places";
+  EXPECT_FALSE(ticket->step(fifo_rule(mine))) << "a unit has sixteen berths";
   sharers.erase(sharers.begin() + 7);
   EXPECT_EQ(ticket->sleep({}, std::nullopt), port::Wake::release);
   EXPECT_TRUE(ticket->step(fifo_rule(mine)));

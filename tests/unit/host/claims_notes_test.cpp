@@ -24,12 +24,12 @@ Note note_of(std::vector<unsigned> slots, const std::string& id = "0123456789abc
   return note;
 }
 
-Note share_of(unsigned slot, unsigned place, std::uint64_t memory_mib, bool with_any = true) {
+Note share_of(unsigned slot, unsigned berth, std::uint64_t memory_mib, bool with_any = true) {
   Note note = note_of({});
   note.shared = true;
   note.share_with_any = with_any;
   note.memory_mib = memory_mib;
-  note.put(slot, place + 1);
+  note.put(slot, berth + 1);
   return note;
 }
 
@@ -201,7 +201,7 @@ TEST_F(Notes, AStrangersWordForAPlaceCountsOnlyWhereItIsTheOnlyOne) {
   ASSERT_EQ(first->hear(), 'd');
   ASSERT_TRUE(read().believed(0, 4, bert));
   EXPECT_EQ(read().believed(0, 4, bert)->memory_mib, 1000u);
-  EXPECT_FALSE(read().believed(0, 5, bert)) << "of another place it says nothing";
+  EXPECT_FALSE(read().believed(0, 5, bert)) << "of another berth it says nothing";
   auto second = user(bert, [&] { return !!(kept = put(share_of(0, 3, 1))); });
   ASSERT_EQ(second->hear(), 'd');
   EXPECT_FALSE(read().believed(0, 4, 60003)) << "two say that it is theirs: nobody is believed";
@@ -229,7 +229,7 @@ TEST_F(Notes, WhoHasMoreFilesThanAreReadMakesEveryOtherWordDoubtful) {
     return true;
   });
   ASSERT_EQ(third->hear(), 'd');
-  EXPECT_FALSE(read().believed(0, 4, 60003)) << "the note that is not read could name the place too";
+  EXPECT_FALSE(read().believed(0, 4, 60003)) << "the note that is not read could name the berth too";
   EXPECT_TRUE(read().believed(0, 4, anna));
 }
 

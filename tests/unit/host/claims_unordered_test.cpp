@@ -252,7 +252,7 @@ TEST_F(Unordered, ALineFullOfTheDeadHasRoom) {
   wanted.caution = [&](const std::string& text) { told = text; };
   EXPECT_FALSE(store->enter(wanted)->step(fifo_rule(wanted)));
   EXPECT_EQ(told, "");
-  EXPECT_TRUE(tickets().empty()) << "the waiter has had a place among them, and has left";
+  EXPECT_TRUE(tickets().empty()) << "the waiter has had a ticket among them, and has left";
 }
 
 TEST_F(Unordered, WhoStartsWakesThoseTheRuleNames) {
