@@ -49,7 +49,7 @@ void add_sweep(Submission& made, const SubmitWish& wish) {
 // A variable that no word of the command names changes nothing between tasks, which is seldom meant.
 void note_unused(const Submission& made, std::vector<std::string>& notes) {
   const JobSpec& spec = made.spec;
-  const auto named = plan::places_in(spec.argv);
+  const auto named = plan::fields_in(spec.argv);
   const bool names_any = std::ranges::any_of(spec.sweep.grid, [&](const model::GridVariable& variable) {
     return named.contains(variable.name);
   });
@@ -60,7 +60,7 @@ void note_unused(const Submission& made, std::vector<std::string>& notes) {
                                             : ": tasks differ by THOLE_TASK_INDEX alone"));
   std::vector<std::string> columns;
   for (const std::string& column : spec.sweep.columns) {
-    // A line stands in {} too, where check_command has put it if the command had no place.
+    // A line stands in {} too, where check_command has put it if the command had no field.
     const bool filled = named.contains(column) || (column == "line" && named.contains(""));
     if (!filled) columns.push_back("{" + printable(column, 40) + "}");
   }
@@ -140,7 +140,7 @@ void refuse_without_script(const JobSpec& spec) {
 // A command that cannot run is said now and not in the morning. What a task's values make of it is not known yet, and what
 // earlier jobs will have made need not be there.
 void check_program(const SubmitSite& site, const SubmitWish& wish, const JobSpec& spec, std::vector<std::string>& notes) {
-  if (spec.argv.empty() || !plan::places_in(std::span(spec.argv).first(1)).empty()) return;
+  if (spec.argv.empty() || !plan::fields_in(std::span(spec.argv).first(1)).empty()) return;
   port::ProcessSpec program;
   program.argv = {spec.argv.front()};
   program.cwd = spec.directory;

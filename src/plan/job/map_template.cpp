@@ -24,7 +24,7 @@ void append(std::string& word, std::uint64_t number) {
 
 }  // namespace
 
-// Cuts "." "/" "//" "/." off the end of a place's name.
+// Cuts "." "/" "//" "/." off the end of a field's name.
 MapTemplate::Part MapTemplate::take_part(std::string_view& name) {
   constexpr std::pair<std::string_view, Part> parts[] = {
       {"/.", Part::stem_of_name}, {"//", Part::folder}, {"/", Part::name}, {".", Part::stem}};
@@ -58,7 +58,7 @@ void MapTemplate::append_part(std::string& word, std::string_view cell, Part par
   word += cell;
 }
 
-bool MapTemplate::is_place(std::string_view name, bool has_columns) {
+bool MapTemplate::is_field(std::string_view name, bool has_columns) {
   take_part(name);
   return name.empty() || name == "#" || name == "%" || is_number(name) || (has_columns && is_variable_name(name));
 }
@@ -68,7 +68,7 @@ MapTemplate::Piece MapTemplate::piece_of(std::string_view name, std::span<const 
   const Part part = take_part(name);
   if (name.empty()) return {What::item, {}, 0, part};
   if (name == "#") return {What::number, {}, 0};
-  if (name == "%") return {What::place, {}, 0};
+  if (name == "%") return {What::bay, {}, 0};
   if (is_number(name)) {
     const std::uint64_t cell = *parse_u64(name);
     if (cell == 0 || cell > cells)
@@ -99,7 +99,7 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
     const std::size_t close = word[at] == '{' ? word.find_first_of("{}", begin) : std::string_view::npos;
     const std::string_view name =
         close == std::string_view::npos || word[close] != '}' ? "{" : word.substr(begin, close - begin);
-    if (!is_place(name, !columns.empty()) || (doubled && word.substr(close, 2) != "}}")) {
+    if (!is_field(name, !columns.empty()) || (doubled && word.substr(close, 2) != "}}")) {
       text += word[at++];
       continue;
     }
@@ -110,7 +110,7 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
     }
     flush();
     result.pieces.push_back(piece_of(name, columns, cells));
-    has_place_ = true;
+    has_field_ = true;
   }
   flush();
   return result;
@@ -118,7 +118,7 @@ MapTemplate::Word MapTemplate::read(std::string_view word, std::span<const std::
 
 MapTemplate::MapTemplate(std::span<const std::string> command, std::span<const std::string> columns, std::size_t cells) {
   for (const std::string& word : command) words_.push_back(read(word, columns, cells));
-  if (has_place_) return;
+  if (has_field_) return;
   for (std::size_t cell = 0; cell < cells; ++cell) words_.push_back({{{What::cell, {}, cell}}});
 }
 
@@ -130,7 +130,7 @@ void MapTemplate::fill(const MapItem& item, std::vector<std::string>& words) con
     for (const Piece& piece : words_[i].pieces) switch (piece.what) {
         case What::text: word += piece.text; break;
         case What::number: append(word, item.number); break;
-        case What::place: append(word, item.place); break;
+        case What::bay: append(word, item.bay); break;
         case What::cell: append_part(word, item.cells[piece.cell], piece.part); break;
         case What::item:
           for (std::size_t cell = 0; cell < item.cells.size(); ++cell) {

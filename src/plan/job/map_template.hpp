@@ -1,9 +1,9 @@
-// The command of `map` with places in it, read once and filled for every task.
+// The command of `map` with fields in it, read once and filled for every task.
 //
-// Places: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the bay it runs
+// Fields: {} the whole item, {1} {2} … its cells, {name} a column, {#} the number of the task, {%} that of the bay it runs
 // in, both from 1. {.} {/} {//} {/.} are the item as a path: without its extension, its last part, what lies above it, its last
-// part without extension; {1.} {2/} … those of a cell. {{…}} stands for the place itself; other braces are left alone, as in
-// sweep_template.hpp. A command without any place gets the item as its last words, as xargs and GNU parallel do.
+// part without extension; {1.} {2/} … those of a cell. {{…}} stands for the field itself; other braces are left alone, as in
+// sweep_template.hpp. A command without any field gets the item as its last words, as xargs and GNU parallel do.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace thole::plan {
 
-// What fills the places.
+// What fills the fields.
 struct MapItem {
   std::span<const std::string> cells;
   std::uint64_t number = 0;            // {#}
-  std::size_t place = 0;               // {%}
+  std::size_t bay = 0;                 // {%}
 };
 
 class MapTemplate {
  public:
   // `columns`: names of the cells, empty where they have none; `cells`: how many every item has. Throws Error(usage) for a
-  // place that no item can fill, with the nearest name.
+  // field that no item can fill, with the nearest name.
   MapTemplate(std::span<const std::string> command, std::span<const std::string> columns, std::size_t cells);
 
   // Into words whose memory is used again.
@@ -33,7 +33,7 @@ class MapTemplate {
   bool fixed_program() const { return words_.front().pieces.size() == 1 && words_.front().pieces.front().what == What::text; }
 
  private:
-  enum class What { text, item, cell, number, place };
+  enum class What { text, item, cell, number, bay };
   enum class Part { whole, stem, name, folder, stem_of_name };
   struct Piece {
     What what = What::text;
@@ -47,10 +47,10 @@ class MapTemplate {
   Word read(std::string_view word, std::span<const std::string> columns, std::size_t cells);
   static Part take_part(std::string_view& name);
   static void append_part(std::string& word, std::string_view cell, Part part);
-  static bool is_place(std::string_view name, bool has_columns);
+  static bool is_field(std::string_view name, bool has_columns);
 
   std::vector<Word> words_;
-  bool has_place_ = false;
+  bool has_field_ = false;
 };
 
 }  // namespace thole::plan

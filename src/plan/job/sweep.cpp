@@ -240,8 +240,8 @@ void check_command(model::JobSpec& spec) {
   std::set<std::string> known{"job", "task", "index"};
   known.insert(spec.sweep.columns.begin(), spec.sweep.columns.end());
   for (const GridVariable& variable : spec.sweep.grid) known.insert(variable.name);
-  check_places(spec.argv, known);
-  const auto named = places_in(spec.argv);
+  check_fields(spec.argv, known);
+  const auto named = fields_in(spec.argv);
   if (known.contains("line") && !named.contains("line") && !named.contains("")) spec.argv.emplace_back("{}");
 }
 

@@ -49,7 +49,7 @@ std::vector<std::string> task_command(const model::JobSpec& spec, model::JobId j
                                       const std::vector<std::string>& cells);
 
 // What a command template may name, to be checked when it is submitted: throws Error(usage) with the nearest name. A job with
-// lines whose command has no place for them gets one: {} as its last word.
+// lines whose command has no field for them gets one: {} as its last word.
 void check_command(model::JobSpec& spec);
 
 }  // namespace thole::plan

@@ -8,14 +8,14 @@ namespace thole::plan {
 
 namespace {
 
-struct Place {
+struct Field {
   std::size_t begin = 0, end = 0;  // of the whole, braces included
   std::string_view name;
   bool escaped = false;            // {{name}}
 };
 
-// The next place at or after `from`.
-std::optional<Place> next_place(std::string_view word, std::size_t from) {
+// The next field at or after `from`.
+std::optional<Field> next_field(std::string_view word, std::size_t from) {
   for (std::size_t open = word.find('{', from); open != std::string_view::npos; open = word.find('{', open + 1)) {
     const bool doubled = word.substr(open, 2) == "{{";
     const std::size_t begin = open + (doubled ? 2 : 1);
@@ -23,17 +23,17 @@ std::optional<Place> next_place(std::string_view word, std::size_t from) {
     if (close == std::string_view::npos || word[close] != '}') continue;
     const std::string_view name = word.substr(begin, close - begin);
     if (!name.empty() && !is_variable_name(name)) continue;
-    if (!doubled) return Place{open, close + 1, name, false};
-    if (word.substr(close, 2) == "}}") return Place{open, close + 2, name, true};
+    if (!doubled) return Field{open, close + 1, name, false};
+    if (word.substr(close, 2) == "}}") return Field{open, close + 2, name, true};
   }
   return std::nullopt;
 }
 
 template <class F>
-void each_place(std::span<const std::string> words, F&& f) {
+void each_field(std::span<const std::string> words, F&& f) {
   for (const std::string_view word : words)
-    for (auto place = next_place(word, 0); place; place = next_place(word, place->end))
-      if (!place->escaped) f(place->name);
+    for (auto field = next_field(word, 0); field; field = next_field(word, field->end))
+      if (!field->escaped) f(field->name);
 }
 
 [[noreturn]] void unknown(std::string_view name, const std::set<std::string>& known) {
@@ -49,14 +49,14 @@ void each_place(std::span<const std::string> words, F&& f) {
 
 }  // namespace
 
-std::set<std::string> places_in(std::span<const std::string> words) {
+std::set<std::string> fields_in(std::span<const std::string> words) {
   std::set<std::string> names;
-  each_place(words, [&](std::string_view name) { names.emplace(name); });
+  each_field(words, [&](std::string_view name) { names.emplace(name); });
   return names;
 }
 
-void check_places(std::span<const std::string> words, const std::set<std::string>& known) {
-  each_place(words, [&](std::string_view name) {
+void check_fields(std::span<const std::string> words, const std::set<std::string>& known) {
+  each_field(words, [&](std::string_view name) {
     if (!name.empty() && !known.contains(std::string(name))) unknown(name, known);
   });
 }
@@ -64,17 +64,17 @@ void check_places(std::span<const std::string> words, const std::set<std::string
 std::string fill(std::string_view word, const ValueOf& value) {
   std::string filled;
   std::size_t done = 0;
-  for (auto place = next_place(word, 0); place; place = next_place(word, place->end)) {
-    filled += word.substr(done, place->begin - done);
-    done = place->end;
-    if (place->escaped) {
-      filled += fmt::format("{{{}}}", place->name);
-    } else if (const auto found = value(place->name)) {
+  for (auto field = next_field(word, 0); field; field = next_field(word, field->end)) {
+    filled += word.substr(done, field->begin - done);
+    done = field->end;
+    if (field->escaped) {
+      filled += fmt::format("{{{}}}", field->name);
+    } else if (const auto found = value(field->name)) {
       filled += *found;
-    } else if (place->name.empty()) {
+    } else if (field->name.empty()) {
       filled += "{}";
     } else {
-      unknown(place->name, {});
+      unknown(field->name, {});
     }
   }
   return filled += word.substr(done);

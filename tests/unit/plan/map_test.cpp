@@ -1,4 +1,4 @@
-// The rules of `map`: places in the command, when it ends early, and the log of GNU parallel.
+// The rules of `map`: fields in the command, when it ends early, and the log of GNU parallel.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
@@ -29,7 +29,7 @@ std::string refusal(const Words& command, std::size_t cells, const Words& column
   return "accepted";
 }
 
-TEST(MapTemplate, PlacesAreFilled) {
+TEST(MapTemplate, FieldsAreFilled) {
   struct Case { Words command, cells; const char* words; };
   for (const Case& c : std::vector<Case>{{{"echo"}, {"a b"}, "echo|a b"},
                                          {{"echo"}, {"a", "1"}, "echo|a|1"},

@@ -148,7 +148,7 @@ TEST(Template, ACommandWithoutASweepIsTakenAsItStands) {
   EXPECT_EQ(plan::task_command(spec, 1, 0, {}), spec.argv);
 }
 
-TEST(Template, LinesGoToTheEndOfACommandThatHasNoPlaceForThem) {
+TEST(Template, LinesGoToTheEndOfACommandThatHasNoFieldForThem) {
   model::JobSpec spec;
   spec.sweep.columns = {"line"};
   spec.argv = {"python", "eval.py"};
