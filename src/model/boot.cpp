@@ -19,8 +19,8 @@ constexpr Millis clocks_differ_at_most{1'000};   // by ticks
 bool started_later_than_now(const LaneRecord& record) {
   const std::optional<Millis> now = known_since_boot();
   if (!now) return false;
-  for (std::size_t place = 0; place < lane_bays; ++place)
-    if (of_ticks(command_of(record, place).start_ticks) > *now + clocks_differ_at_most) return true;
+  for (std::size_t bay = 0; bay < lane_bays; ++bay)
+    if (of_ticks(command_of(record, bay).start_ticks) > *now + clocks_differ_at_most) return true;
   return false;
 }
 
@@ -66,8 +66,8 @@ BootId boot_of_untold(std::string_view reason) {
   return boot_from_text(reason.substr(std::min(perhaps_begun.size(), reason.size())));
 }
 
-NotedCommand noted_command(const LaneRecord& record, std::size_t place, Boot boot) {
-  NotedCommand noted{record.bays[place].pid, command_of(record, place)};
+NotedCommand noted_command(const LaneRecord& record, std::size_t bay, Boot boot) {
+  NotedCommand noted{record.bays[bay].pid, command_of(record, bay)};
   if (boot == Boot::this_one) return noted;
   noted.identity.number = 0;
   return boot == Boot::untold && noted.identity.start_ticks != 0 ? noted : NotedCommand{};

@@ -1,4 +1,4 @@
-// Under which boot of the machine something was said: the one place that answers that.
+// Under which boot of the machine something was said: answered here alone.
 //
 // How this works. The kernel has an id for the time since it started, which all of the machine see. A container may be shown
 // one of its own instead (systemd-nspawn and LXC mount a file over it), a new one whenever it starts. Two ids of the kernel are
@@ -55,12 +55,12 @@ class Boots {
 std::string reason_of_untold(const BootId& boot);
 BootId boot_of_untold(std::string_view reason);
 
-// How the command in this place is known when its lane is dead: by nothing under another boot. Where that cannot be told, a
+// How the command in this bay is known when its lane is dead: by nothing under another boot. Where that cannot be told, a
 // number alone may be somebody else's.
 struct NotedCommand {
   std::int32_t pid = 0;
   ProcessIdentity identity{};
 };
-NotedCommand noted_command(const LaneRecord& record, std::size_t place, Boot boot);
+NotedCommand noted_command(const LaneRecord& record, std::size_t bay, Boot boot);
 
 }  // namespace thole::model

@@ -39,7 +39,7 @@ enum JobColumn {
   job_due
 };
 enum TaskColumn {
-  task_gpus, task_job, task_idx, task_state, task_flags, task_runs, task_tries, task_lane, task_lane_place, task_started,
+  task_gpus, task_job, task_idx, task_state, task_flags, task_runs, task_tries, task_lane, task_bay, task_started,
   task_ended, task_ready, task_exit_code, task_signal, task_reason, task_place, task_log, task_log_offset, task_log_length,
   task_peak_memory, task_peak_gpu_memory
 };
@@ -101,7 +101,7 @@ model::Task task_row(const Rows& rows) {
   task.runs = static_cast<unsigned>(rows.integer(task_runs));
   task.tries = static_cast<unsigned>(rows.integer(task_tries));
   task.lane = rows.count(task_lane);
-  task.bay = static_cast<unsigned>(rows.integer(task_lane_place));
+  task.bay = static_cast<unsigned>(rows.integer(task_bay));
   task.started = rows.maybe_time(task_started);
   task.ended = rows.maybe_time(task_ended);
   if (const std::int64_t when = rows.integer(task_ready); when > 0) task.ready = WallTime(Millis(when));

@@ -140,7 +140,7 @@ TEST(CrashRules, WithoutARecordNobodyKnows) {
   EXPECT_EQ(state_after(&empty, running(1, 2, 1)), TaskState::lost);
 }
 
-TEST(CrashRules, ARunKnowsItsPlaceInTheRecord) {
+TEST(CrashRules, ARunKnowsItsBayInTheRecord) {
   const auto made = record(TaskPhase::reached, 7, 2, 1);
   EXPECT_EQ(bay_of(running(7, 2, 1), made.get()), &made->bays[3]);
   EXPECT_EQ(bay_of(running(7, 2, 2), made.get()), nullptr);

@@ -386,7 +386,7 @@ TEST_F(MapSignal, WhoHasEndedAtThatMomentHasEndedByItself) {
 
 // ---- What tasks leave behind ----
 
-TEST_F(MapTest, WhatIsLeftOfItsGroupIsNamedAndEndedBeforeThePlaceIsUsedAgain) {
+TEST_F(MapTest, WhatIsLeftOfItsGroupIsNamedAndEndedBeforeTheBayIsUsedAgain) {
   pool.tasks["a"].leaves = seconds{600};
   run({"a", "b"});
   EXPECT_THAT(pool.journal, ElementsAre("0 begins a on 0", "1.2 left: 99 what a left", "1.2 TERM to a", "1.2 0 of a",

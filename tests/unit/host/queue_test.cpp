@@ -270,7 +270,7 @@ TEST_F(QueueSeats, AStrangersProcessBearsNoMarkAndHasNoLane) {
   std::filesystem::remove_all(theirs);
 }
 
-TEST_F(QueueLogs, TasksOfOnePlaceAreInOneFileOneAfterTheOther) {
+TEST_F(QueueLogs, TasksOfOneBayAreInOneFileOneAfterTheOther) {
   LogFiles logs(directory_ + "/logs");
   const port::LogUse use{12, false, 3, 0, std::nullopt};
   for (const std::string text : {"first", "second one"}) {
