@@ -32,7 +32,7 @@ const std::string& one(const Values& values, const std::string& where) {
   return values.front();
 }
 
-// The result of a reading that may fail, or the mistake with its place.
+// The result of a reading that may fail, or the mistake with its position.
 template <class T>
 T must(std::optional<T> result, std::string_view expected, const Values& values, const std::string& where) {
   if (!result) throw_expected(where, expected, values);
@@ -68,7 +68,7 @@ std::string absolute_for(const std::string& path, const plan::Environment& envir
   return from_anywhere(path);
 }
 
-// A relative one would be another directory for each place that thole is run from: two books of the same GPUs.
+// A relative one would be another directory for each folder that thole is run from: two books of the same GPUs.
 std::string directory(const Config& config, const Values& values, const std::string& where) {
   const std::string& path = one(values, where);
   if (path.starts_with('/')) return path;

@@ -32,7 +32,7 @@ namespace {
 constexpr std::size_t longest_runner_log = 1u << 20;
 
 // What a runner takes of its starter's environment: who and where we are, and the configuration. Not the claim, the task or the
-// masks of the place it was started from: each job brings its own environment.
+// masks of where it was started from: each job brings its own environment.
 bool belongs_to_runner(std::string_view name) {
   static constexpr std::string_view exact[] = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR",
                                                "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"};

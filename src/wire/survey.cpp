@@ -46,12 +46,12 @@ void note(app::Directory& directory, const Error& error) {
   directory.fix = hint_of(error);
 }
 
-// Is there room at this place, on whose file system `directory` lies?
-void check_room(app::Directory& directory, const std::string& place, std::uint64_t least, Whose whose = Whose::ours) {
-  if (host::lacks_bytes(place, least, whose)) {
+// Is there room at this path, on whose file system `directory` lies?
+void check_room(app::Directory& directory, const std::string& path, std::uint64_t least, Whose whose = Whose::ours) {
+  if (host::lacks_bytes(path, least, whose)) {
     directory.problem = fmt::format("the disk is full: {}", directory.path);
     directory.fix = "free some space there";
-  } else if (host::lacks_files(place)) {
+  } else if (host::lacks_files(path)) {
     directory.problem = fmt::format("no more files can be made: {}", directory.path);
     directory.fix = "delete files on that file system (df -i)";
   }
@@ -64,11 +64,11 @@ std::string nearest_there(std::string path) {
 }
 
 // Can it be made below this, the nearest to it that is there? `what`: begins the problem.
-void check_makeable(app::Directory& directory, const std::string& place, const char* what, const char* fix) {
+void check_makeable(app::Directory& directory, const std::string& path, const char* what, const char* fix) {
   struct stat status;
-  const bool no_directory = ::stat(place.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
-  if (!no_directory && ::access(place.c_str(), W_OK | X_OK) == 0) return;
-  directory.problem = fmt::format("{}{}: {}: {}", what, directory.path, place, std::strerror(no_directory ? ENOTDIR : errno));
+  const bool no_directory = ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+  if (!no_directory && ::access(path.c_str(), W_OK | X_OK) == 0) return;
+  directory.problem = fmt::format("{}{}: {}: {}", what, directory.path, path, std::strerror(no_directory ? ENOTDIR : errno));
   directory.fix = fix;
 }
 
@@ -86,7 +86,7 @@ void check_writable(app::Directory& queue) {
 std::string state_dir_to_be(const Wire& wire) {
   const Settings& settings = wire.settings();
   if (!settings.state_dir.empty()) return settings.state_dir;
-  if (!settings.machine.empty()) return wire.places().expected_personal().path;
+  if (!settings.machine.empty()) return wire.paths().expected_personal().path;
   const std::vector<std::string> all = host::StatePaths{}.fallbacks;
   const auto first = std::ranges::find_if(
       all, [](const std::string& path) { return ::access(host::parent_of(path).c_str(), W_OK) == 0; });
@@ -119,7 +119,7 @@ app::Directories directories(Wire& wire) {
   } catch (const Error&) {                       // told by the overview
   }
   try {
-    const host::ExpectedDirectory personal = wire.places().expected_personal();
+    const host::ExpectedDirectory personal = wire.paths().expected_personal();
     all.personal.path = personal.path;
     all.personal.taken = personal.taken;
     all.personal.there = is_there(all.personal.path);
@@ -132,8 +132,8 @@ app::Directories directories(Wire& wire) {
     note(all.personal, error);
   }
   try {
-    const host::QueuePlaces places = wire.queue_places();
-    const host::QueueDir queue = host::expected_queue_dir(places);
+    const host::QueuePaths paths = wire.queue_paths();
+    const host::QueueDir queue = host::expected_queue_dir(paths);
     all.queue.path = queue.path;
     all.queue.taken = queue.taken;
     all.queue.there = is_there(queue.path);
@@ -147,7 +147,7 @@ app::Directories directories(Wire& wire) {
     all.queue_cautions = queue.cautions;
     if (all.queue.there && all.queue.problem.empty() && host::lacks_bytes(queue.path, change_of_queue, Whose::everybodys))
       all.queue_cautions.push_back("its disk is full for everybody but root, who writes into what is reserved for him");
-    all.other_queues = host::other_queues(places);
+    all.other_queues = host::other_queues(paths);
   } catch (const Error& error) {
     note(all.queue, error);
   }

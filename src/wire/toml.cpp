@@ -39,7 +39,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
 
 // What the library says of a mistake, as ours.
 template <class Read>
-auto with_place(const std::string& path, Read&& read) {
+auto with_position(const std::string& path, Read&& read) {
   try {
     return read();
   } catch (const toml::parse_error& mistake) {
@@ -51,7 +51,7 @@ auto with_place(const std::string& path, Read&& read) {
 }  // namespace
 
 std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path) {
-  return with_place(path, [&] {
+  return with_position(path, [&] {
     std::vector<TomlEntry> entries;
     flatten(toml::parse(text, path), "", path, entries);
     return entries;
@@ -59,7 +59,7 @@ std::vector<TomlEntry> read_toml(std::string_view text, const std::string& path)
 }
 
 TomlTables read_toml_tables(std::string_view text, const std::string& array, const std::string& path) {
-  return with_place(path, [&] {
+  return with_position(path, [&] {
     TomlTables result;
     toml::table document = toml::parse(text, path);
     if (const toml::node* found = document.get(array)) {

@@ -36,7 +36,7 @@ namespace thole::wire {
 
 namespace {
 
-// Whoever changes to another directory later means the same places.
+// Whoever changes to another directory later means the same files.
 Settings seen_from_anywhere(Settings settings) {
   for (std::string* directory : {&settings.state_dir, &settings.queue_dir, &settings.personal_dir})
     if (!directory->empty()) *directory = from_anywhere(*directory);
@@ -90,7 +90,7 @@ struct Wire::Parts {
 };
 
 Wire::Wire(Settings settings)
-    : settings_(seen_from_anywhere(std::move(settings))), places_(settings_), parts_(std::make_unique<Parts>()) {}
+    : settings_(seen_from_anywhere(std::move(settings))), paths_(settings_), parts_(std::make_unique<Parts>()) {}
 Wire::~Wire() = default;
 
 const port::Clock& Wire::clock() const { return parts_->clock; }
@@ -120,7 +120,7 @@ std::unique_ptr<host::MachineFile> Wire::open_machine_file() {
 // The CPUs are the same as before.
 std::unique_ptr<app::Observer> Wire::look_anew() {
   Backends backends;
-  if (settings_.machine.empty()) backends = live_backends(settings_, settings_.program, places_.personal_or_none());
+  if (settings_.machine.empty()) backends = live_backends(settings_, settings_.program, paths_.personal_or_none());
   else backends.push_back(open_machine_file());
   auto observer = std::make_unique<app::Observer>(std::move(backends), nullptr, parts_->clock, !settings_.machine.empty());
   observer->look(std::min<Millis>(settings_.probe_cold, patience_of_who_is_asked));
@@ -132,7 +132,7 @@ std::unique_ptr<app::Observer> Wire::make_observer(bool ask_drivers) {
   Backends backends;
   port::TopologySource* topology = nullptr;
   if (settings_.machine.empty()) {
-    const std::string root = places_.personal_or_none();
+    const std::string root = paths_.personal_or_none();
     backends = live_backends(settings_, ask_drivers ? settings_.program : std::string(), root);
     if (!parts_->topology)
       parts_->topology = std::make_unique<host::LiveTopology>(
@@ -153,7 +153,7 @@ host::StateLocation Wire::state_location() {
     if (!settings_.state_group.empty()) location.paths.fallbacks.clear();  // no way around the site's gate
     return location;
   }
-  return host::StateLocation::personal(places_.personal(), machine_name());
+  return host::StateLocation::personal(paths_.personal(), machine_name());
 }
 
 std::string Wire::machine_file() {
@@ -162,12 +162,12 @@ std::string Wire::machine_file() {
   return parts_->file->path();
 }
 
-std::string Wire::machine_name() { return places_.machine_name(machine_file()); }
+std::string Wire::machine_name() { return paths_.machine_name(machine_file()); }
 
 host::ClaimStoreOptions Wire::store_options() {
   host::ClaimStoreOptions options;
   options.location = state_location();
-  options.personal_root = [places = places_] { return places.personal(); };
+  options.personal_root = [paths = paths_] { return paths.personal(); };
   const bool common = options.location.kind == host::StateLocation::Kind::common;
   if (common && settings_.uid == 0 && !settings_.state_group.empty()) options.group = group_id(settings_.state_group);
   if (settings_.machine.empty()) options.neighbours = host::safe_gpu_lock_files(settings_.sysroot);
@@ -188,9 +188,9 @@ port::ClaimStore& Wire::store() {
 port::ClaimStore* Wire::find_store() {
   if (parts_->store) return parts_->store.get();
   const bool in_personal = settings_.state_dir.empty() && !settings_.machine.empty();
-  if (in_personal && !places_.find_personal()) {
-    host::refuse_if_lost(host::StateLocation::personal(places_.plain_personal(), machine_name()));
-    if (!places_.find_personal()) return nullptr;   // else another process of ours has made it meanwhile
+  if (in_personal && !paths_.find_personal()) {
+    host::refuse_if_lost(host::StateLocation::personal(paths_.plain_personal(), machine_name()));
+    if (!paths_.find_personal()) return nullptr;   // else another process of ours has made it meanwhile
   }
   host::ClaimStoreOptions options = store_options();
   if (observer().snapshot().taken_at != WallTime{})
@@ -245,20 +245,20 @@ void Wire::die_if_interrupted() {
   if (signal) host::die_by(*signal);
 }
 
-host::QueuePlaces Wire::queue_places() {
-  return places_.queue(settings_.machine.empty() ? std::string() : machine_name());
+host::QueuePaths Wire::queue_paths() {
+  return paths_.queue(settings_.machine.empty() ? std::string() : machine_name());
 }
 
 Queue& Wire::queue() {
   if (parts_->queue) return *parts_->queue;
-  host::QueueDir directory = host::open_queue_dir(queue_places());
+  host::QueueDir directory = host::open_queue_dir(queue_paths());
   parts_->queue = std::make_unique<Queue>(*this, std::move(directory.path), std::move(directory.unexpected));
   return *parts_->queue;
 }
 
 Queue* Wire::find_queue() {
   if (parts_->queue) return parts_->queue.get();
-  const auto found = host::find_queue_dir(queue_places());
+  const auto found = host::find_queue_dir(queue_paths());
   if (found) parts_->queue = std::make_unique<Queue>(*this, found->path, found->unexpected);
   return parts_->queue.get();
 }
@@ -285,19 +285,19 @@ app::Site& Wire::site() {
 }
 
 app::Lend Wire::lend() {
-  return [this](const std::string& id) { return control().descriptors({id, places_.find_claim(id, settings_.uid)}, {}); };
+  return [this](const std::string& id) { return control().descriptors({id, paths_.find_claim(id, settings_.uid)}, {}); };
 }
 
 app::RunPorts Wire::run_ports() {
   return {site(), processes(), commands(), control(),
-          [this](const std::string& id, uid_t owner) { return places_.find_claim(id, owner); },
-          [this](const std::string& id) { return places_.new_claim(id); }, door_maker(), bind_site(),
+          [this](const std::string& id, uid_t owner) { return paths_.find_claim(id, owner); },
+          [this](const std::string& id) { return paths_.new_claim(id); }, door_maker(), bind_site(),
           [this](pid_t pid) { return job_of_lane(pid); }};
 }
 
 app::DoorMaker Wire::door_maker() {
   return [this](port::DoorSpec spec) {
-    spec.directory = places_.new_claim(spec.about.id);
+    spec.directory = paths_.new_claim(spec.about.id);
     return control().open(std::move(spec));
   };
 }

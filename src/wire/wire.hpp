@@ -17,13 +17,13 @@
 #include "port/placeholder.hpp"
 #include "port/processes.hpp"
 #include "port/task_pool.hpp"
-#include "wire/places.hpp"
+#include "wire/directory_paths.hpp"
 #include "wire/settings.hpp"
 
 namespace thole::host {
 struct ClaimStoreOptions;
 struct StateLocation;
-struct QueuePlaces;
+struct QueuePaths;
 class MachineFile;
 }
 
@@ -56,7 +56,7 @@ class Wire {
   port::Placeholder& placeholder();
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
-  host::QueuePlaces queue_places();
+  host::QueuePaths queue_paths();
   std::function<void(const std::string& by)> when_kept;   // somebody keeps the queue from being written; from another thread
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
@@ -67,7 +67,7 @@ class Wire {
   int interruption();
   void die_if_interrupted();
 
-  const Places& places() const { return places_; }
+  const DirectoryPaths& paths() const { return paths_; }
 
   std::string machine_file();      // of a simulated machine; "" for a shorthand and for this machine
 
@@ -84,7 +84,7 @@ class Wire {
 
   struct Parts;
   Settings settings_;
-  Places places_;
+  DirectoryPaths paths_;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -107,7 +107,7 @@ class Here {
 
   void add_kernels() {
     if (line_.first == "remove")
-      for (const JupyterKernel& kernel : jupyter_kernels(wire::Places(config_.settings).jupyter_kernels())) add(kernel.name);
+      for (const auto& kernel : jupyter_kernels(wire::DirectoryPaths(config_.settings).jupyter_kernels())) add(kernel.name);
   }
 
   void add_groups() {

@@ -171,7 +171,7 @@ void refuse_what_never_starts(Context& context) {
 }
 
 int install(Context& context) {
-  const fs::path root = context.wire.places().jupyter_kernels();
+  const fs::path root = context.wire.paths().jupyter_kernels();
   const JupyterOptions& options = context.invocation.own.as<JupyterOptions>();
   refuse_what_never_starts(context);
   const std::string python = python_of(context), environment = environment_name(python);
@@ -200,7 +200,7 @@ int install(Context& context) {
 }
 
 int list(Context& context) {
-  const std::vector<JupyterKernel> kernels = jupyter_kernels(fs::path(context.wire.places().jupyter_kernels()));
+  const std::vector<JupyterKernel> kernels = jupyter_kernels(fs::path(context.wire.paths().jupyter_kernels()));
   if (context.invocation.global.json) {
     print_as_json(context, kernels);
     return 0;
@@ -216,7 +216,7 @@ int list(Context& context) {
 }
 
 int remove(Context& context) {
-  const fs::path root = fs::path(context.wire.places().jupyter_kernels());
+  const fs::path root = fs::path(context.wire.paths().jupyter_kernels());
   std::vector<std::string> known, names(context.invocation.words.begin() + 1, context.invocation.words.end());
   for (const JupyterKernel& kernel : jupyter_kernels(root)) known.push_back(kernel.name);
   if (names.empty()) throw Error(ErrorCode::usage, "jupyter remove: NAME missing").hint("see: thole jupyter list");

@@ -158,7 +158,7 @@ void tell(Context& context, const app::Prepared& prepared, const app::Stored& st
 }
 
 std::vector<std::string> own_directories(Context& context) {
-  std::vector<std::string> all = context.wire.places().all_own();
+  std::vector<std::string> all = context.wire.paths().all_own();
   all.push_back(queue_directory(context));
   return all;
 }

@@ -87,14 +87,14 @@ std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
 
 // What lies where a queue's file is to be: nothing, an empty file, or one that is somebody's.
-enum class Place { free, empty, taken };
+enum class PathState { free, empty, taken };
 
-Place place_at(const std::string& path) {
+PathState state_of_path(const std::string& path) {
   const Fd file = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct stat about{};
-  if (!file && says_absent(errno)) return Place::free;
+  if (!file && says_absent(errno)) return PathState::free;
   if (!file || ::fstat(file.get(), &about) != 0) cannot_make(path, errno);
-  return about.st_size > 0 ? Place::taken : Place::empty;
+  return about.st_size > 0 ? PathState::taken : PathState::empty;
 }
 
 }  // namespace
@@ -157,8 +157,8 @@ void JobDatabase::look_where_it_is() {
 // is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
-  const Place place = place_at(path);
-  if (place == Place::taken) return;             // another process was here first
+  const PathState before = state_of_path(path);
+  if (before == PathState::taken) return;        // another process was here first
   const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
   const std::string made = path + ".new";
   if (!remove_file(made)) cannot_make(path, errno);   // of somebody who was killed here
@@ -178,7 +178,7 @@ void JobDatabase::make_file(const std::string& path) {
   for (const char* part : {"-shm", "-shm.lost", "-journal"})
     if (!remove_file(path + part)) failed();
   // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
-  const bool placed = place == Place::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
+  const bool placed = before == PathState::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
   if (!placed) failed();
   // Nothing is in a log that somebody made meanwhile: it has no pass.
   for (const char* part : {"-wal", "-shm"}) ::unlink((path + part).c_str());

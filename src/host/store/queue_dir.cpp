@@ -30,9 +30,9 @@ namespace {
 // Not in linux/magic.h of every distribution.
 constexpr unsigned long xfs = 0x58465342, zfs = 0x2fc12fc1, bcachefs = 0xca451a4e, ramfs = 0x858458f6;
 
-std::string queue_name(const QueuePlaces& places) {
-  std::string name = places.host.empty() ? "localhost" : places.host;
-  if (!places.machine.empty()) name += "+" + places.machine;
+std::string queue_name(const QueuePaths& paths) {
+  std::string name = paths.host.empty() ? "localhost" : paths.host;
+  if (!paths.machine.empty()) name += "+" + paths.machine;
   for (char& c : name)
     if (c == '/') c = '_';
   return name;
@@ -68,14 +68,14 @@ std::optional<struct stat> what_is_at(const std::string& path) {
 
 bool is_there(const std::string& path) { return what_is_at(path).has_value(); }
 
-std::vector<Candidate> candidates(const QueuePlaces& places) {
-  if (!places.named.empty()) return {{CandidateKind::named, places.named, ""}};
+std::vector<Candidate> candidates(const QueuePaths& paths) {
+  if (!paths.named.empty()) return {{CandidateKind::named, paths.named, ""}};
   std::vector<Candidate> all;
-  const std::string name = "/" + queue_name(places), below = "/queue" + name;
-  if (!places.state_home.empty()) all.push_back({CandidateKind::home, places.state_home + "/thole/queue", name});
-  all.push_back({CandidateKind::by_init, fmt::format("{}/{}", places.var_lib, places.uid), below});
+  const std::string name = "/" + queue_name(paths), below = "/queue" + name;
+  if (!paths.state_home.empty()) all.push_back({CandidateKind::home, paths.state_home + "/thole/queue", name});
+  all.push_back({CandidateKind::by_init, fmt::format("{}/{}", paths.var_lib, paths.uid), below});
   // There anybody can have made any directory: only one that is ours is looked into.
-  all.push_back({CandidateKind::temporary, find_own_directory(places.temporary, places.uid).value_or(""), below});
+  all.push_back({CandidateKind::temporary, find_own_directory(paths.temporary, paths.uid).value_or(""), below});
   return all;
 }
 
@@ -169,36 +169,36 @@ bool can_be_written(const std::string& path) {
 }
 
 // With the cure for what `sudo` has left in a home: a directory of root's on the way to the state home.
-std::string not_writable(const QueuePlaces& places) {
-  for (std::string at = places.state_home; at.size() > 1; at = parent_of(at)) {
+std::string not_writable(const QueuePaths& paths) {
+  for (std::string at = paths.state_home; at.size() > 1; at = parent_of(at)) {
     struct stat found, above;
-    if (::lstat(at.c_str(), &found) != 0 || found.st_uid != 0 || places.uid == 0) continue;
-    if (::lstat(parent_of(at).c_str(), &above) == 0 && above.st_uid == places.uid)
-      return fmt::format("{} is root's (sudo chown -R {} {})", at, user_name(places.uid), shell_quote(at));
+    if (::lstat(at.c_str(), &found) != 0 || found.st_uid != 0 || paths.uid == 0) continue;
+    if (::lstat(parent_of(at).c_str(), &above) == 0 && above.st_uid == paths.uid)
+      return fmt::format("{} is root's (sudo chown -R {} {})", at, user_name(paths.uid), shell_quote(at));
   }
-  return places.state_home + " cannot be written";
+  return paths.state_home + " cannot be written";
 }
 
 // Why no queue is made in the state home; "" where one would be.
-std::string why_not_home(const QueuePlaces& places) {
-  if (places.state_home.empty()) return places.no_state_home;
-  if (places.disk(places.state_home) == Disk::foreign) return places.state_home + " is on no local disk";
-  return can_be_written(places.state_home + "/thole/queue") ? "" : not_writable(places);
+std::string why_not_home(const QueuePaths& paths) {
+  if (paths.state_home.empty()) return paths.no_state_home;
+  if (paths.disk(paths.state_home) == Disk::foreign) return paths.state_home + " is on no local disk";
+  return can_be_written(paths.state_home + "/thole/queue") ? "" : not_writable(paths);
 }
 
-QueueDir described(const QueuePlaces& places, const Candidate& candidate) {
+QueueDir described(const QueuePaths& paths, const Candidate& candidate) {
   QueueDir dir{candidate.path(), candidate.moved(), "", {}, ""};
-  const std::string home = why_not_home(places);
+  const std::string home = why_not_home(paths);
   if (candidate.moved() && !home.empty()) {
     dir.cautions.push_back(fmt::format("{}, so the queue of this host lies in {}", home, dir.path));
-    if (places.state_home.empty() || places.disk(places.state_home) != Disk::foreign) dir.unexpected = dir.cautions.back();
+    if (paths.state_home.empty() || paths.disk(paths.state_home) != Disk::foreign) dir.unexpected = dir.cautions.back();
   }
   if (candidate.kind == CandidateKind::temporary && home.empty()) {
     dir.cautions.push_back(fmt::format("the queue of this host was made in {} when there was no home that could be written, "
                                        "and stays there", dir.path));
     dir.unexpected = dir.cautions.back();
   }
-  if (places.disk(dir.path) == Disk::gone_after_reboot)
+  if (paths.disk(dir.path) == Disk::gone_after_reboot)
     dir.cautions.push_back(fmt::format("{} is in memory: the queue is gone after a reboot", dir.path));
   return dir;
 }
@@ -222,27 +222,27 @@ const Candidate* existing(const std::vector<Candidate>& all, uid_t uid) {
 }
 
 // Where a queue is made when there is none.
-Candidate to_be_made(const QueuePlaces& places) {
-  for (Candidate& candidate : candidates(places)) {
+Candidate to_be_made(const QueuePaths& paths) {
+  for (Candidate& candidate : candidates(paths)) {
     if (candidate.kind == CandidateKind::home && !can_be_written(candidate.root)) continue;
-    if (candidate.kind == CandidateKind::by_init && !belongs_to(candidate.root, places.uid)) continue;
-    if (places.disk(candidate.kind == CandidateKind::temporary ? places.temporary : candidate.root) != Disk::foreign)
+    if (candidate.kind == CandidateKind::by_init && !belongs_to(candidate.root, paths.uid)) continue;
+    if (paths.disk(candidate.kind == CandidateKind::temporary ? paths.temporary : candidate.root) != Disk::foreign)
       return candidate;
     if (candidate.kind == CandidateKind::named) cannot(candidate.root, "a queue needs a local disk, and this is none");
   }
-  cannot(places.temporary, "no local disk was found for the queue");
+  cannot(paths.temporary, "no local disk was found for the queue");
 }
 
-void make_root(Candidate& candidate, const QueuePlaces& places) {
+void make_root(Candidate& candidate, const QueuePaths& paths) {
   if (candidate.kind == CandidateKind::temporary) {
-    candidate.root = open_own_directory(places.temporary, another);
-    const Fd above = open_at(AT_FDCWD, places.temporary.c_str(), O_RDONLY | O_DIRECTORY);
+    candidate.root = open_own_directory(paths.temporary, another);
+    const Fd above = open_at(AT_FDCWD, paths.temporary.c_str(), O_RDONLY | O_DIRECTORY);
     if (above) ::fsync(above.get());
   } else {
-    check_above(candidate.root, places.uid);   // root would make it in anybody's home, and that user could not use it then
+    check_above(candidate.root, paths.uid);   // root would make it in anybody's home, and that user could not use it then
     make(candidate.root);
   }
-  check(candidate.root, places.uid);
+  check(candidate.root, paths.uid);
 }
 
 }  // namespace
@@ -269,45 +269,45 @@ Disk disk_of(const std::string& path) {
   }
 }
 
-std::optional<QueueDir> find_queue_dir(const QueuePlaces& places) {
-  const auto all = candidates(places);
-  const Candidate* found = existing(all, places.uid);
+std::optional<QueueDir> find_queue_dir(const QueuePaths& paths) {
+  const auto all = candidates(paths);
+  const Candidate* found = existing(all, paths.uid);
   if (!found) return std::nullopt;
-  check(found->root, places.uid);
-  if (places.disk(found->path()) == Disk::foreign)
+  check(found->root, paths.uid);
+  if (paths.disk(found->path()) == Disk::foreign)
     cannot(found->path(), "this queue is on no local disk, where it cannot be used safely");
-  return described(places, *found);
+  return described(paths, *found);
 }
 
-QueueDir open_queue_dir(const QueuePlaces& places) {
-  if (auto found = find_queue_dir(places)) return std::move(*found);
-  Candidate candidate = to_be_made(places);
-  make_root(candidate, places);
+QueueDir open_queue_dir(const QueuePaths& paths) {
+  if (auto found = find_queue_dir(paths)) return std::move(*found);
+  Candidate candidate = to_be_made(paths);
+  make_root(candidate, paths);
   make(candidate.path());
-  check_above(candidate.path(), places.uid);
-  return described(places, candidate);
+  check_above(candidate.path(), paths.uid);
+  return described(paths, candidate);
 }
 
-QueueDir expected_queue_dir(const QueuePlaces& places) {
-  if (auto found = find_queue_dir(places)) return std::move(*found);
-  Candidate candidate = to_be_made(places);
+QueueDir expected_queue_dir(const QueuePaths& paths) {
+  if (auto found = find_queue_dir(paths)) return std::move(*found);
+  Candidate candidate = to_be_made(paths);
   ExpectedDirectory own;
   if (candidate.kind == CandidateKind::temporary) {
-    own = expected_own_directory(places.temporary, places.uid, another);
+    own = expected_own_directory(paths.temporary, paths.uid, another);
     candidate.root = own.path;
   }
-  QueueDir dir = described(places, candidate);
+  QueueDir dir = described(paths, candidate);
   dir.taken = own.taken;
   return dir;
 }
 
-std::vector<std::string> other_queues(const QueuePlaces& places) {
+std::vector<std::string> other_queues(const QueuePaths& paths) {
   std::vector<std::string> others;
-  const std::string name = queue_name(places), of_machine = name.substr(std::min(name.find('+'), name.size()));
+  const std::string name = queue_name(paths), of_machine = name.substr(std::min(name.find('+'), name.size()));
   std::string used;
-  if (const auto found = find_queue_dir(places)) used = found->path;
-  for (const Candidate& candidate : candidates(places)) {
-    if (candidate.kind == CandidateKind::named || !belongs_to(candidate.root, places.uid)) continue;
+  if (const auto found = find_queue_dir(paths)) used = found->path;
+  for (const Candidate& candidate : candidates(paths)) {
+    if (candidate.kind == CandidateKind::named || !belongs_to(candidate.root, paths.uid)) continue;
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(parent_of(candidate.path()), none)) {
       const std::string other = entry.path().filename();

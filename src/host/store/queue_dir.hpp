@@ -19,7 +19,7 @@ enum class Disk { local, gone_after_reboot, foreign };   // a local disk; memory
 // Of the file system that holds `path`, or would hold it: that of the nearest directory above which exists.
 Disk disk_of(const std::string& path);
 
-struct QueuePlaces {
+struct QueuePaths {
   std::string named;                             // --queue-dir, THOLE_QUEUE_DIR: this directory itself; "" = choose
   std::string state_home;                        // XDG_STATE_HOME, ~/.local/state; "" = there is no home
   std::string no_state_home = "HOME is not set";  // why there is none
@@ -39,15 +39,15 @@ struct QueueDir {
 };
 
 // Makes it where there is none. Throws Error(unavailable) that names the fix.
-QueueDir open_queue_dir(const QueuePlaces& places);
+QueueDir open_queue_dir(const QueuePaths& paths);
 
 // The same for looking: makes nothing; nothing where no queue has been made.
-std::optional<QueueDir> find_queue_dir(const QueuePlaces& places);
+std::optional<QueueDir> find_queue_dir(const QueuePaths& paths);
 
 // The same, or where it would be made: what doctor names. Throws as open_queue_dir where none could be made.
-QueueDir expected_queue_dir(const QueuePlaces& places);
+QueueDir expected_queue_dir(const QueuePaths& paths);
 
-// Other queues of the user for this machine: of a host name that it had earlier, or in a place that is used no more.
-std::vector<std::string> other_queues(const QueuePlaces& places);
+// Other queues of the user for this machine: of a host name that it had earlier, or at a path that is used no more.
+std::vector<std::string> other_queues(const QueuePaths& paths);
 
 }  // namespace thole::host

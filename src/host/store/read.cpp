@@ -96,8 +96,8 @@ std::vector<model::Job> SqliteJobStore::jobs(const port::JobQuery& query) {
                             "job JOIN job_spec ON job_spec.id = job.id" + conditions.text +
                             (query.newest_first ? " ORDER BY job.id DESC" : " ORDER BY job.id") +
                             fmt::format(" LIMIT {}", query.limit));
-  int place = 0;
-  for (const std::string& word : conditions.words) rows.bind(++place, word);
+  int index = 0;
+  for (const std::string& word : conditions.words) rows.bind(++index, word);
   std::vector<model::Job> jobs;
   while (rows.next()) {
     jobs.push_back(job_row(rows).job);

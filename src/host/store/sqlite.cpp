@@ -105,14 +105,14 @@ void check(sqlite3_stmt* statement, int code) {
 }
 }  // namespace
 
-void Rows::bind(int place, std::nullptr_t) { check(statement_, sqlite3_bind_null(statement_, place)); }
-void Rows::bind_integer(int place, std::int64_t number) { check(statement_, sqlite3_bind_int64(statement_, place, number)); }
-void Rows::bind(int place, std::string_view text) {
+void Rows::bind(int index, std::nullptr_t) { check(statement_, sqlite3_bind_null(statement_, index)); }
+void Rows::bind_integer(int index, std::int64_t number) { check(statement_, sqlite3_bind_int64(statement_, index, number)); }
+void Rows::bind(int index, std::string_view text) {
   check(statement_,
-        sqlite3_bind_text64(statement_, place, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
+        sqlite3_bind_text64(statement_, index, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
-void Rows::bind(int place, Blob blob) {
-  check(statement_, sqlite3_bind_blob64(statement_, place, blob.bytes.data() ? blob.bytes.data() : "", blob.bytes.size(),
+void Rows::bind(int index, Blob blob) {
+  check(statement_, sqlite3_bind_blob64(statement_, index, blob.bytes.data() ? blob.bytes.data() : "", blob.bytes.size(),
                                         SQLITE_STATIC));
 }
 
@@ -150,17 +150,17 @@ std::int64_t Database::integer(const char* sql) {
 }
 
 sqlite3_stmt* Database::prepared(const char* sql) {
-  auto [place, is_new] = statements_.try_emplace(sql, nullptr);
+  auto [known, is_new] = statements_.try_emplace(sql, nullptr);
   if (is_new) {
     try {
-      place->second = prepare(sql, SQLITE_PREPARE_PERSISTENT);
+      known->second = prepare(sql, SQLITE_PREPARE_PERSISTENT);
     } catch (...) {
-      statements_.erase(place);
+      statements_.erase(known);
       throw;
     }
   }
-  if (sqlite3_stmt_busy(place->second) != 0) throw Error(ErrorCode::internal, "a statement used within itself").about(sql);
-  return place->second;
+  if (sqlite3_stmt_busy(known->second) != 0) throw Error(ErrorCode::internal, "a statement used within itself").about(sql);
+  return known->second;
 }
 
 sqlite3_stmt* Database::prepare(const char* sql, unsigned flags) {

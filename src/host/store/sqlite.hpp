@@ -35,20 +35,20 @@ class Rows {
   std::string_view text(int column) const;       // valid until the next row; "" for null
   std::string_view blob(int column) const;
 
-  void bind(int place, std::nullptr_t);
-  void bind(int place, std::string_view text);   // its bytes must live as long as this
-  void bind(int place, Blob blob);
-  void bind(int place, WallTime time) { bind(place, time.time_since_epoch().count()); }
+  void bind(int index, std::nullptr_t);
+  void bind(int index, std::string_view text);   // its bytes must live as long as this
+  void bind(int index, Blob blob);
+  void bind(int index, WallTime time) { bind(index, time.time_since_epoch().count()); }
   template <std::integral Number>
-  void bind(int place, Number number) { bind_integer(place, static_cast<std::int64_t>(number)); }
+  void bind(int index, Number number) { bind_integer(index, static_cast<std::int64_t>(number)); }
   template <class T>
-  void bind(int place, const std::optional<T>& value) {
-    if (value) bind(place, *value);
-    else bind(place, nullptr);
+  void bind(int index, const std::optional<T>& value) {
+    if (value) bind(index, *value);
+    else bind(index, nullptr);
   }
 
  private:
-  void bind_integer(int place, std::int64_t number);
+  void bind_integer(int index, std::int64_t number);
   sqlite3_stmt* statement_;
   bool owned_;
 };
@@ -88,8 +88,8 @@ class Database {
   void open(const char* name, int flags, const char* vfs);
   template <class... Values>
   static Rows give(Rows rows, const Values&... values) {
-    [[maybe_unused]] int place = 0;
-    (rows.bind(++place, values), ...);
+    [[maybe_unused]] int index = 0;
+    (rows.bind(++index, values), ...);
     return rows;
   }
   sqlite3_stmt* prepared(const char* sql);

@@ -93,7 +93,7 @@ std::optional<Next> next_task(Database& db, JobRow& row, WallTime now) {
   return Next{row.next++};
 }
 
-std::optional<std::int64_t> place_of(Database& db, const std::vector<std::string>& gpus) {
+std::optional<std::int64_t> id_of_gpus(Database& db, const std::vector<std::string>& gpus) {
   if (gpus.empty()) return std::nullopt;
   const std::string text = join(gpus, "\n");
   {
@@ -106,7 +106,7 @@ std::optional<std::int64_t> place_of(Database& db, const std::vector<std::string
 
 port::TakenTask start(Database& db, JobRow& row, const Next& next, const port::TakeWish& wish,
                       const port::TakeWish::Bay& bay, WallTime now) {
-  const auto gpus = place_of(db, wish.gpus);
+  const auto gpus = id_of_gpus(db, wish.gpus);
   const auto log = bay.log.empty() ? std::nullopt : std::optional<std::string_view>(bay.log);
   if (next.has_row) {
     db.run(

@@ -38,19 +38,19 @@ class QueueDirectory : public ::testing::Test {
     std::string pattern = std::filesystem::temp_directory_path() / "thole_dir_XXXXXX";
     root = ::mkdtemp(pattern.data());
     std::filesystem::create_directory(root + "/tmp");
-    places.state_home = root + "/home";
-    places.var_lib = root + "/lib";
-    places.temporary = root + "/tmp";
-    places.host = "box";
-    places.uid = ::geteuid();
-    places.disk = by_name;
-    user = std::to_string(places.uid);
+    paths.state_home = root + "/home";
+    paths.var_lib = root + "/lib";
+    paths.temporary = root + "/tmp";
+    paths.host = "box";
+    paths.uid = ::geteuid();
+    paths.disk = by_name;
+    user = std::to_string(paths.uid);
   }
   ~QueueDirectory() override { std::filesystem::remove_all(root); }
 
   std::string refusal() {
     try {
-      open_queue_dir(places);
+      open_queue_dir(paths);
     } catch (const Error& error) {
       return error.full();
     }
@@ -58,13 +58,13 @@ class QueueDirectory : public ::testing::Test {
   }
 
   std::string root, user;
-  QueuePlaces places;
+  QueuePaths paths;
 };
 
 }  // namespace
 
 TEST_F(QueueDirectory, IsInTheStateHomeOfALocalDisk) {
-  const QueueDir dir = open_queue_dir(places);
+  const QueueDir dir = open_queue_dir(paths);
   EXPECT_EQ(dir.path, root + "/home/thole/queue/box");
   EXPECT_FALSE(dir.moved);
   EXPECT_THAT(dir.cautions, IsEmpty());
@@ -74,101 +74,101 @@ TEST_F(QueueDirectory, IsInTheStateHomeOfALocalDisk) {
 }
 
 TEST_F(QueueDirectory, IsMovedToALocalDiskFromAHomeOnTheNetwork) {
-  places.state_home = root + "/nfs/home";
-  const QueueDir dir = open_queue_dir(places);
+  paths.state_home = root + "/nfs/home";
+  const QueueDir dir = open_queue_dir(paths);
   EXPECT_EQ(dir.path, root + "/tmp/thole-" + user + "/queue/box");
   EXPECT_TRUE(dir.moved);
   EXPECT_THAT(dir.cautions, ElementsAre(HasSubstr("nfs/home is on no local disk")));
-  EXPECT_FALSE(std::filesystem::exists(places.state_home));
+  EXPECT_FALSE(std::filesystem::exists(paths.state_home));
 }
 
 TEST_F(QueueDirectory, IsMovedToWhatInitMade) {
-  places.state_home = root + "/nfs/home";
+  paths.state_home = root + "/nfs/home";
   std::filesystem::create_directories(root + "/lib/" + user);
   std::filesystem::permissions(root + "/lib/" + user, std::filesystem::perms(0700));
-  EXPECT_EQ(open_queue_dir(places).path, root + "/lib/" + user + "/queue/box");
+  EXPECT_EQ(open_queue_dir(paths).path, root + "/lib/" + user + "/queue/box");
 }
 
 TEST_F(QueueDirectory, OfAQueueThatIsThereStays) {
-  places.state_home = root + "/nfs/home";
-  const std::string first = open_queue_dir(places).path;
+  paths.state_home = root + "/nfs/home";
+  const std::string first = open_queue_dir(paths).path;
   { std::ofstream(first + "/queue.db"); }
   std::filesystem::create_directories(root + "/lib/" + user);
   std::filesystem::permissions(root + "/lib/" + user, std::filesystem::perms(0700));
-  EXPECT_EQ(open_queue_dir(places).path, first);
-  EXPECT_EQ(find_queue_dir(places)->path, first);
+  EXPECT_EQ(open_queue_dir(paths).path, first);
+  EXPECT_EQ(find_queue_dir(paths)->path, first);
 }
 
 TEST_F(QueueDirectory, OfAUserWithoutAHomeIsOnALocalDisk) {
-  places.state_home.clear();
-  EXPECT_EQ(open_queue_dir(places).path, root + "/tmp/thole-" + user + "/queue/box");
+  paths.state_home.clear();
+  EXPECT_EQ(open_queue_dir(paths).path, root + "/tmp/thole-" + user + "/queue/box");
 }
 
 TEST_F(QueueDirectory, OfAUserWhoseHomeCannotBeWrittenIsElsewhereAndSaysSo) {
-  EXPECT_EQ(open_queue_dir(places).unexpected, "");
-  places.state_home = root + "/file/home";       // where not even root makes a directory
+  EXPECT_EQ(open_queue_dir(paths).unexpected, "");
+  paths.state_home = root + "/file/home";        // where not even root makes a directory
   { std::ofstream(root + "/file"); }
-  places.host = "other";
-  const QueueDir dir = open_queue_dir(places);
+  paths.host = "other";
+  const QueueDir dir = open_queue_dir(paths);
   EXPECT_EQ(dir.path, root + "/tmp/thole-" + user + "/queue/other");
   EXPECT_EQ(dir.unexpected, root + "/file/home cannot be written, so the queue of this host lies in " + dir.path);
   { std::ofstream(dir.path + "/queue.db"); }
-  EXPECT_EQ(find_queue_dir(places)->unexpected, dir.unexpected);
-  places.state_home.clear();
-  EXPECT_THAT(find_queue_dir(places)->unexpected, HasSubstr("HOME is not set"));
+  EXPECT_EQ(find_queue_dir(paths)->unexpected, dir.unexpected);
+  paths.state_home.clear();
+  EXPECT_THAT(find_queue_dir(paths)->unexpected, HasSubstr("HOME is not set"));
 }
 
 TEST_F(QueueDirectory, MadeWhenThereWasNoHomeItStaysAndSaysSoOnceThereIsOne) {
-  const std::string home = std::exchange(places.state_home, "");
-  const QueueDir dir = open_queue_dir(places);
+  const std::string home = std::exchange(paths.state_home, "");
+  const QueueDir dir = open_queue_dir(paths);
   { std::ofstream(dir.path + "/queue.db"); }
-  places.state_home = home;
-  EXPECT_EQ(find_queue_dir(places)->path, dir.path);
-  EXPECT_THAT(find_queue_dir(places)->unexpected, HasSubstr("when there was no home that could be written, and stays there"));
-  EXPECT_THAT(find_queue_dir(places)->cautions, ElementsAre(HasSubstr(dir.path)));
+  paths.state_home = home;
+  EXPECT_EQ(find_queue_dir(paths)->path, dir.path);
+  EXPECT_THAT(find_queue_dir(paths)->unexpected, HasSubstr("when there was no home that could be written, and stays there"));
+  EXPECT_THAT(find_queue_dir(paths)->cautions, ElementsAre(HasSubstr(dir.path)));
 }
 
 TEST_F(QueueDirectory, OfAnEarlierHostNameIsFound) {
   const auto make = [&] {
-    const std::string path = open_queue_dir(places).path;
+    const std::string path = open_queue_dir(paths).path;
     { std::ofstream(path + "/queue.db"); }
     return path;
   };
   const std::string before = make();
-  EXPECT_THAT(other_queues(places), IsEmpty());
-  places.machine = "machine-x";
-  EXPECT_THAT(other_queues(places), IsEmpty()) << "another machine's";
+  EXPECT_THAT(other_queues(paths), IsEmpty());
+  paths.machine = "machine-x";
+  EXPECT_THAT(other_queues(paths), IsEmpty()) << "another machine's";
   make();
-  places.machine.clear();
-  places.host = "renamed";
-  EXPECT_THAT(other_queues(places), ElementsAre(before));
-  const std::string home = places.state_home;
-  places.state_home.clear();
+  paths.machine.clear();
+  paths.host = "renamed";
+  EXPECT_THAT(other_queues(paths), ElementsAre(before));
+  const std::string home = paths.state_home;
+  paths.state_home.clear();
   make();
-  places.state_home = home;
+  paths.state_home = home;
   const std::string now = make();
-  EXPECT_THAT(other_queues(places), ElementsAre(before));
+  EXPECT_THAT(other_queues(paths), ElementsAre(before));
 }
 
 TEST_F(QueueDirectory, IsOneForEachHostAndEachSimulatedMachine) {
-  const std::string here = open_queue_dir(places).path;
-  places.machine = "dgx/h100";
-  EXPECT_EQ(open_queue_dir(places).path, here + "+dgx_h100");
-  places.host = "other";
-  EXPECT_NE(open_queue_dir(places).path, here);
+  const std::string here = open_queue_dir(paths).path;
+  paths.machine = "dgx/h100";
+  EXPECT_EQ(open_queue_dir(paths).path, here + "+dgx_h100");
+  paths.host = "other";
+  EXPECT_NE(open_queue_dir(paths).path, here);
 }
 
 TEST_F(QueueDirectory, ThatIsNamedIsTaken) {
-  places.named = root + "/mine";
-  EXPECT_EQ(open_queue_dir(places).path, root + "/mine");
-  places.named = root + "/nfs/mine";
+  paths.named = root + "/mine";
+  EXPECT_EQ(open_queue_dir(paths).path, root + "/mine");
+  paths.named = root + "/nfs/mine";
   EXPECT_THAT(refusal(), HasSubstr("a queue needs a local disk"));
 }
 
 // Whoever may rename a directory above it could put one of his own there, with jobs in it.
 TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
-  places.named = root + "/project/mine";
-  open_queue_dir(places);
+  paths.named = root + "/project/mine";
+  open_queue_dir(paths);
   const std::string above = root + "/project";
   ASSERT_EQ(::chmod(above.c_str(), 0757), 0);
   EXPECT_THAT(refusal(), AllOf(HasSubstr("others can put another directory"), HasSubstr("chmod o-w " + above)));
@@ -181,7 +181,7 @@ TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
   EXPECT_EQ(refusal(), "");
   std::filesystem::create_directory(root + "/elsewhere");
   std::filesystem::create_directory_symlink(root + "/project", root + "/elsewhere/link");
-  places.named = root + "/elsewhere/link/mine";
+  paths.named = root + "/elsewhere/link/mine";
   EXPECT_EQ(refusal(), "");
   ASSERT_EQ(::chmod((root + "/elsewhere").c_str(), 0757), 0);
   EXPECT_THAT(refusal(), HasSubstr(root + "/elsewhere")) << "a link may be exchanged";
@@ -189,7 +189,7 @@ TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
   EXPECT_EQ(refusal(), "");
   ASSERT_EQ(::lchown((root + "/elsewhere/link").c_str(), 54321, static_cast<gid_t>(-1)), 0);
   EXPECT_THAT(refusal(), HasSubstr(root + "/elsewhere/link")) << "a link in /tmp is its owner's";
-  places.named = root + "/project/mine";
+  paths.named = root + "/project/mine";
   ASSERT_EQ(::chown(above.c_str(), 54321, static_cast<gid_t>(-1)), 0);
   EXPECT_THAT(refusal(), HasSubstr("others can put another directory")) << "its owner may always";
 }
@@ -197,8 +197,8 @@ TEST_F(QueueDirectory, BelowWhatOthersMayWriteIsRefused) {
 // Its mode looks as if only its owner's own group could write.
 TEST_F(QueueDirectory, BelowWhatAnAccessListOpensIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root's group is known here";
-  places.named = root + "/project/mine";
-  open_queue_dir(places);
+  paths.named = root + "/project/mine";
+  open_queue_dir(paths);
   const std::string above = root + "/project";
   ASSERT_EQ(::chmod(above.c_str(), 0775), 0);
   EXPECT_EQ(refusal(), "") << "a group of one's own";
@@ -217,21 +217,21 @@ TEST_F(QueueDirectory, BelowWhatAnAccessListOpensIsRefused) {
 }
 
 TEST_F(QueueDirectory, InMemoryIsUsedWithACaution) {
-  places.named = root + "/ram";
-  EXPECT_THAT(open_queue_dir(places).cautions, ElementsAre(HasSubstr("gone after a reboot")));
+  paths.named = root + "/ram";
+  EXPECT_THAT(open_queue_dir(paths).cautions, ElementsAre(HasSubstr("gone after a reboot")));
 }
 
 TEST_F(QueueDirectory, ThatOthersCanLookIntoIsRefused) {
-  places.state_home.clear();
+  paths.state_home.clear();
   std::filesystem::create_directory(root + "/tmp/thole-" + user);
   ::chmod((root + "/tmp/thole-" + user).c_str(), 0755);
   EXPECT_THAT(refusal(), HasSubstr("chmod 700"));
 }
 
 TEST_F(QueueDirectory, BehindALinkIsNotUsed) {
-  places.state_home.clear();
+  paths.state_home.clear();
   std::filesystem::create_directory_symlink(root, root + "/tmp/thole-" + user);
-  EXPECT_THAT(open_queue_dir(places).path, MatchesRegex(root + "/tmp/thole-" + user + "-[0-9a-f]{8}/queue/box"));
+  EXPECT_THAT(open_queue_dir(paths).path, MatchesRegex(root + "/tmp/thole-" + user + "-[0-9a-f]{8}/queue/box"));
 }
 
 // Planted before the user's first job, with or without a file that looks like a queue.
@@ -242,25 +242,25 @@ TEST_F(QueueDirectory, OfSomebodyElseIsNotLookedInto) {
   { std::ofstream(planted + "/queue/box/queue.db"); }
   for (const char* below : {"", "/queue", "/queue/box", "/queue/box/queue.db"})
     ASSERT_EQ(::chown((planted + below).c_str(), 12345, 12345), 0);
-  EXPECT_FALSE(find_queue_dir(places));
-  EXPECT_EQ(open_queue_dir(places).path, root + "/home/thole/queue/box") << "a home that is fine is used";
-  places.state_home.clear();
-  const std::string made = open_queue_dir(places).path;
+  EXPECT_FALSE(find_queue_dir(paths));
+  EXPECT_EQ(open_queue_dir(paths).path, root + "/home/thole/queue/box") << "a home that is fine is used";
+  paths.state_home.clear();
+  const std::string made = open_queue_dir(paths).path;
   EXPECT_THAT(made, MatchesRegex(planted + "-[0-9a-f]{8}/queue/box"));
   { std::ofstream(made + "/queue.db"); }
-  EXPECT_EQ(find_queue_dir(places)->path, made);
-  places.named = planted + "/queue/box";
+  EXPECT_EQ(find_queue_dir(paths)->path, made);
+  paths.named = planted + "/queue/box";
   EXPECT_THAT(refusal(), HasSubstr("belongs to somebody else")) << "what was named is not passed over in silence";
 }
 
 TEST_F(QueueDirectory, IsNotMadeByLooking) {
-  EXPECT_FALSE(find_queue_dir(places));
+  EXPECT_FALSE(find_queue_dir(paths));
   EXPECT_FALSE(std::filesystem::exists(root + "/home"));
 }
 
 TEST_F(QueueDirectory, OnADiskThatFillsNoRoleIsSaidSo) {
-  places.state_home = root + "/nfs/home";
-  places.temporary = root + "/nfs/tmp";
+  paths.state_home = root + "/nfs/home";
+  paths.temporary = root + "/nfs/tmp";
   EXPECT_THAT(refusal(), HasSubstr("no local disk was found"));
 }
 

@@ -64,15 +64,15 @@ TEST_F(Unseen, DoctorsLookThrowsToo) {
 // Otherwise another one would be chosen, or made, beside it.
 TEST_F(Unseen, APlaceThatCannotBeLookedAtMayHoldTheQueue) {
   submit();
-  QueuePlaces places;
-  places.state_home = directory;
-  places.var_lib = directory + "/none";
-  places.temporary = directory;
-  places.host = "here";
-  places.uid = ::geteuid();
+  QueuePaths paths;
+  paths.state_home = directory;
+  paths.var_lib = directory + "/none";
+  paths.temporary = directory;
+  paths.host = "here";
+  paths.uid = ::geteuid();
   for (const int why : {ENOMEM, EIO}) {
     std::string said;
-    if (!test::where_no_path_can_be_seen(why, [&] { said = test::said([&] { find_queue_dir(places); }); }))
+    if (!test::where_no_path_can_be_seen(why, [&] { said = test::said([&] { find_queue_dir(paths); }); }))
       GTEST_SKIP() << "no seccomp here";
     EXPECT_THAT(said, HasSubstr(directory)) << why;
     if (!test::where_no_path_can_be_seen(why, [&] { said = test::said([&] { find_own_directory(directory, ::geteuid()); }); }))

@@ -1,4 +1,4 @@
-#include "wire/places.hpp"
+#include "wire/directory_paths.hpp"
 
 #include <sys/stat.h>
 
@@ -47,7 +47,7 @@ std::string not_absolute(const char* variable, const std::string& value) {
 
 }  // namespace
 
-Places::Places(const Settings& settings)
+DirectoryPaths::DirectoryPaths(const Settings& settings)
     : machine_(settings.machine), program_(settings.program), state_dir_(settings.state_dir), queue_dir_(settings.queue_dir),
       personal_dir_(settings.personal_dir), uid_(settings.uid) {
   while (personal_dir_.size() > 1 && personal_dir_.ends_with('/')) personal_dir_.pop_back();
@@ -70,27 +70,27 @@ Places::Places(const Settings& settings)
   }
 }
 
-std::string Places::personal() const {
+std::string DirectoryPaths::personal() const {
   return personal_dir_.empty() ? host::open_own_directory(base, host::name_another)
                                : host::open_named_directory(personal_dir_, host::name_another);
 }
 
-std::optional<std::string> Places::find_personal() const {
+std::optional<std::string> DirectoryPaths::find_personal() const {
   if (personal_dir_.empty()) return host::find_own_directory(base, uid_);
   if (!is_directory_itself(personal_dir_)) return std::nullopt;
   return host::open_named_directory(personal_dir_, host::name_another);
 }
 
-host::ExpectedDirectory Places::expected_personal() const {
+host::ExpectedDirectory DirectoryPaths::expected_personal() const {
   if (personal_dir_.empty()) return host::expected_own_directory(base, uid_, host::name_another);
   return {find_personal().value_or(personal_dir_), ""};
 }
 
-std::string Places::plain_personal() const {
+std::string DirectoryPaths::plain_personal() const {
   return personal_dir_.empty() ? fmt::format("{}/thole-{}", base, uid_) : personal_dir_;
 }
 
-std::string Places::personal_or_none() const {
+std::string DirectoryPaths::personal_or_none() const {
   try {
     return personal();
   } catch (const Error&) {
@@ -98,11 +98,11 @@ std::string Places::personal_or_none() const {
   }
 }
 
-std::string Places::new_claim(const std::string& claim_id) const {
+std::string DirectoryPaths::new_claim(const std::string& claim_id) const {
   return personal() + "/" + last_part(claim_id);
 }
 
-std::string Places::find_claim(const std::string& claim_id, uid_t owner) const {
+std::string DirectoryPaths::find_claim(const std::string& claim_id, uid_t owner) const {
   const std::string name = "/" + last_part(claim_id);
   std::vector<std::string> roots = host::own_directories(base, owner);
   if (owner == uid_ && !personal_dir_.empty()) roots = {personal_dir_};
@@ -111,7 +111,7 @@ std::string Places::find_claim(const std::string& claim_id, uid_t owner) const {
   return (roots.empty() ? fmt::format("{}/thole-{}", base, owner) : roots.front()) + name;
 }
 
-std::string Places::machine_name(const std::string& file) const {
+std::string DirectoryPaths::machine_name(const std::string& file) const {
   const std::string name = machine_.substr(machine_.rfind('/') + 1);
   if (file.empty()) return as_name(name);
   const fs::path path(file);
@@ -123,31 +123,31 @@ std::string Places::machine_name(const std::string& file) const {
   return as_name(with_path(machine_, file));
 }
 
-host::QueuePlaces Places::queue(const std::string& machine_name) const {
-  host::QueuePlaces places;
-  places.named = queue_dir_;
-  places.state_home = state_home_;
-  if (!no_home_.empty()) places.no_state_home = no_home_;
-  places.host = host::host_name();
-  places.machine = machine_name;
+host::QueuePaths DirectoryPaths::queue(const std::string& machine_name) const {
+  host::QueuePaths paths;
+  paths.named = queue_dir_;
+  paths.state_home = state_home_;
+  if (!no_home_.empty()) paths.no_state_home = no_home_;
+  paths.host = host::host_name();
+  paths.machine = machine_name;
   // The claims of a directory of their own have a queue of their own.
-  if (!state_dir_.empty()) places.machine += (machine_name.empty() ? "machine-" : "-") + with_path("claims", state_dir_);
-  places.uid = uid_;
-  return places;
+  if (!state_dir_.empty()) paths.machine += (machine_name.empty() ? "machine-" : "-") + with_path("claims", state_dir_);
+  paths.uid = uid_;
+  return paths;
 }
 
-std::vector<std::string> Places::all_own() const {
+std::vector<std::string> DirectoryPaths::all_own() const {
   std::vector<std::string> all = host::own_directories(base, uid_);
-  const host::QueuePlaces places = queue("");
-  for (std::string& path : host::own_directories(places.temporary, uid_)) all.push_back(std::move(path));
-  all.push_back(fmt::format("{}/{}", places.var_lib, uid_));
+  const host::QueuePaths paths = queue("");
+  for (std::string& path : host::own_directories(paths.temporary, uid_)) all.push_back(std::move(path));
+  all.push_back(fmt::format("{}/{}", paths.var_lib, uid_));
   if (!state_home_.empty()) all.push_back(state_home_ + "/thole");
   for (const std::string& named : {personal_dir_, queue_dir_, state_dir_})
     if (!named.empty()) all.push_back(named);
   return all;
 }
 
-std::string Places::jupyter_kernels() const {
+std::string DirectoryPaths::jupyter_kernels() const {
   if (kernels_.empty())
     throw Error(ErrorCode::usage, "where kernels belong is not known: " + no_kernels_)
         .hint("set JUPYTER_DATA_DIR to an absolute path");

@@ -15,14 +15,14 @@
 #include "wire/settings.hpp"
 
 namespace thole::host {
-struct QueuePlaces;
+struct QueuePaths;
 }
 
 namespace thole::wire {
 
-class Places {
+class DirectoryPaths {
  public:
-  explicit Places(const Settings& settings);
+  explicit DirectoryPaths(const Settings& settings);
 
   // The caller's personal directory, made where there is none: throws Error(unavailable).
   std::string personal() const;
@@ -39,7 +39,7 @@ class Places {
   // or a shorthand goes by its name, wherever this thole is installed; a file of the user's by its path.
   std::string machine_name(const std::string& file) const;
 
-  host::QueuePlaces queue(const std::string& machine_name) const;
+  host::QueuePaths queue(const std::string& machine_name) const;
 
   // Every directory of the caller's in which thole keeps things; some may not be there.
   std::vector<std::string> all_own() const;
