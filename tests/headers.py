@@ -22,8 +22,8 @@ def graph(root):
     folders = [root / name for name in ("src", "include", "tests", "tests/system")]
     direct = {}
     for header in sorted({path for name in ("include", "src", "tests") for path in (root / name).rglob("*.hpp")}):
-        places = [folder / name for name in INCLUDE.findall(header.read_text()) for folder in (header.parent, *folders)]
-        direct[header] = sorted({place.resolve() for place in places if place.suffix == ".hpp" and place.is_file()})
+        paths = [folder / name for name in INCLUDE.findall(header.read_text()) for folder in (header.parent, *folders)]
+        direct[header] = sorted({path.resolve() for path in paths if path.suffix == ".hpp" and path.is_file()})
     reached = {}
 
     def reach(header):
@@ -63,8 +63,8 @@ def orders(direct, reached, count):
         late = collections.Counter(header for header, other in missing)
         early = collections.Counter(other for header, other in missing)
         chosen.append(order(direct, {header: early[header] - late[header] for header in direct}))
-        place = {header: i for i, header in enumerate(chosen[-1])}
-        missing = {pair for pair in missing if place[pair[0]] > place[pair[1]]}
+        index = {header: i for i, header in enumerate(chosen[-1])}
+        missing = {pair for pair in missing if index[pair[0]] > index[pair[1]]}
     return chosen, 1 - len(missing) / pairs
 
 

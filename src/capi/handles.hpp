@@ -1,4 +1,4 @@
-// What the opaque handles of thole.h hold, and the one place where exceptions become error objects.
+// What the opaque handles of thole.h hold, and where alone exceptions become error objects.
 #pragma once
 
 #include <thole/thole.h>

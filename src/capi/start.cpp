@@ -55,7 +55,7 @@ int thole_start(const char* const* argv, const char* const* environment, const c
     if (environment) spec.base = &base;
     if (directory) spec.cwd = directory;
     capi::read_binding(spec, binding);
-    for (const int* pair = descriptors; pair && *pair >= 0; pair += 2) spec.place.emplace_back(pair[0], pair[1]);
+    for (const int* pair = descriptors; pair && *pair >= 0; pair += 2) spec.numbered.emplace_back(pair[0], pair[1]);
     spec.own_group = true;
     spec.life = life;
     process = wire::start_process(spec);

@@ -191,7 +191,7 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
 
 std::string last_node_of(const StatePaths& paths) { return paths.system + "/queue"; }
 
-// The first fallback that exists. Existing ones win over better places that could be made: others may hold claims there.
+// The first fallback that exists. Existing ones win over better ones that could be made: others may hold claims there.
 std::optional<StateDir> find_fallback(const StatePaths& paths) {
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
     auto dir = open_checked(paths.fallbacks[i], DirKind::fallback, 0);

@@ -40,7 +40,7 @@ enum class DirKind {
   personal,  // 0700, one user: a simulated machine, or the inside of a claim; nodes are made on demand
 };
 
-// The places of a machine's common directory; tests put them under a folder of their own.
+// The paths of a machine's common directory; tests put them under a folder of their own.
 struct StatePaths {
   std::string system = "/run/thole";
   std::vector<std::string> fallbacks = {"/run/lock/thole", "/tmp/thole"};

@@ -118,7 +118,7 @@ struct Wait {
   std::vector<std::uint64_t> nudge;                 // later tickets that may start now, the first of rivals: wake them
   std::optional<WallTime> promise;                  // the start that can be promised to me
   std::optional<Seconds> would_fit;                 // a declared --time of at most this would start me now
-  unsigned position = 1;                            // rank in line among those that compete with me, from 1
+  unsigned position = 1;                            // in line among those that compete with me, from 1
 };
 
 // Never, or not before somebody mends something.

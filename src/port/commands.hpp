@@ -1,4 +1,4 @@
-// Port: commands as processes: started, signalled, looked at, and one place to sleep until something happens to any of them. It
+// Port: commands as processes: started, signalled, looked at, and one sleep until something happens to any of them. It
 // knows no time limit, no ladder and no patience: plan/job/ending.hpp does.
 #pragma once
 

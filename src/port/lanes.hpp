@@ -104,16 +104,16 @@ struct UnseenRun {
 };
 
 // Where something was started that a runner looks after: who would not see it is not to take its place.
-struct SeenPlace {
+struct SeenFrom {
   std::uint64_t pid_namespace = 0;               // 0: not known
   std::string boot{};                            // model::to_text; "": not known
-  auto operator<=>(const SeenPlace&) const = default;
+  auto operator<=>(const SeenFrom&) const = default;
 };
 
 // Of what dead lanes have left, as the runner tells all who look at the queue.
 struct RunnerSight {
   std::vector<UnseenRun> unseen;                 // none: it sees everything
-  std::set<SeenPlace> seen;
+  std::set<SeenFrom> seen;
 };
 
 // The runner's own seat.

@@ -45,7 +45,7 @@ struct ProcessSpec {
   std::vector<SoftLimit> limits;                 // soft ones, as far as the hard ones allow
   model::ProcessIdentity* identity = nullptr;    // is told the command's
   // For a process that another program starts through the library:
-  std::vector<std::pair<int, int>> place;        // descriptors of ours, and the numbers at which the child has them
+  std::vector<std::pair<int, int>> numbered;     // descriptors of ours, and the numbers at which the child has them
   int life = -1;                                 // read end of a pipe: when its last write end is closed, the kernel kills the
                                                  // child's process group, which is its own
   struct Note {                                  // written by the child itself when all that is left is execve; else no start

@@ -1,4 +1,4 @@
-// Port: many short commands side by side, from one process: started as fast as the machine can, and one place to sleep until
+// Port: many short commands side by side, from one process: started as fast as the machine can, and one sleep until
 // something happens to any of them.
 #pragma once
 

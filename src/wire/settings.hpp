@@ -14,13 +14,13 @@
 namespace thole::wire {
 
 struct Settings {
-  // Of this process and no other: what is not said here comes from the same place for the program and the library.
+  // Of this process and no other: what is not said here comes from the same source for the program and the library.
   Settings(plan::Environment environment, uid_t uid, std::string program);
 
   // The directories are as they were said; those of a Wire are absolute.
   std::string machine;             // --machine, THOLE_MACHINE: a simulated machine's file or name; "" = this machine
   std::string state_dir;           // --state-dir, THOLE_STATE_DIR: "" = the machine's own
-  std::string personal_dir;        // THOLE_PERSONAL_DIR: "" = /tmp/thole-UID (places.hpp)
+  std::string personal_dir;        // THOLE_PERSONAL_DIR: "" = /tmp/thole-UID (directory_paths.hpp)
   std::string state_group;         // [state] group of the site's file: only its members may claim; "" = everybody
   std::string queue_dir;           // --queue-dir, THOLE_QUEUE_DIR: "" = the user's own of this machine
   Seconds queue_keep{90 * 24 * 3600};  // ended jobs and their logs are kept this long

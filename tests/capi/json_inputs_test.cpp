@@ -1,4 +1,4 @@
-// What a mistaken caller passes to the C ABI. Every JSON input with a wrong value at every place: null, other types, numbers
+// What a mistaken caller passes to the C ABI. Every JSON input with a wrong value at every position: null, other types, numbers
 // beyond all bounds, deep nesting, texts that are no text, and what is no JSON at all. Every pointer: NULL. Each call answers
 // or tells an error; none ends the program, and none is an internal error. The header itself tells whether all is tried.
 #include <sys/wait.h>
@@ -73,16 +73,16 @@ std::vector<std::string> wrong_values() {
   return values;
 }
 
-// The document with `value` at one place of it: every member and element at every depth, and the whole.
-void at_every_place(const json& document, const std::function<void(const std::string&)>& with, const std::string& value) {
+// The document with `value` at one position of it: every member and element at every depth, and the whole.
+void at_every_position(const json& document, const std::function<void(const std::string&)>& with, const std::string& value) {
   const json mark = "@here@";
-  std::vector<json::json_pointer> places{json::json_pointer()};
+  std::vector<json::json_pointer> positions{json::json_pointer()};
   const json flat = document.flatten();
   for (const auto& [path, leaf] : flat.items())
-    for (json::json_pointer place(path); !place.empty(); place = place.parent_pointer()) places.push_back(place);
-  for (const auto& place : places) {
+    for (json::json_pointer one(path); !one.empty(); one = one.parent_pointer()) positions.push_back(one);
+  for (const auto& position : positions) {
     json changed = document;
-    changed[place] = mark;
+    changed[position] = mark;
     std::string text = changed.dump();
     const auto at = text.find(mark.dump());
     with(text.replace(at, mark.dump().size(), value));
@@ -147,7 +147,7 @@ class CApi : public testing::Test {
   void spoil(const json& document, const Call& call) {
     try_bound([&](thole_error** error) { return call(document.dump().c_str(), error); });
     for (const std::string& value : wrong_values())
-      at_every_place(document, [&](const std::string& text) { try_one(text, call); }, value);
+      at_every_position(document, [&](const std::string& text) { try_one(text, call); }, value);
     for (const auto& [name, unused] : document.items()) {   // each member alone, and none
       try_one(json{{name, document[name]}}.dump(), call);
       try_one(json{{name, nullptr}}.dump(), call);
@@ -287,7 +287,7 @@ const Input inputs[] = {
 
 class JsonInputs : public CApi, public testing::WithParamInterface<Input> {};
 
-TEST_P(JsonInputs, WithAWrongValueAtEveryPlace) {
+TEST_P(JsonInputs, WithAWrongValueAtEveryPosition) {
   const Input& input = GetParam();
   spoil(input.document(*this), [&](const char* text, thole_error** error) { return input.call(*this, text, error); });
 }

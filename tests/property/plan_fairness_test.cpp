@@ -202,8 +202,8 @@ class Users {
     });
   }
 
-  // However many jobs somebody has: one place in the line, but for those that give way. And who has a job that does not has
-  // that place, or nothing to start.
+  // However many jobs somebody has: one ticket in the line, but for those that give way. And who has a job that does not has
+  // that ticket, or nothing to start.
   void one_waits_at_most(unsigned user) const {
     const auto own = [&](const auto& ticket) { return ticket.uid == user && ticket.leave == 0; };
     const auto in_line = std::count_if(queue_.tickets.begin(), queue_.tickets.end(), own);
@@ -249,7 +249,7 @@ RC_GTEST_PROP(FairnessProperty, ASweepOfManyTasksTakesTurnsWithEverybodyElse, ()
   RC_TAG(std::string(users.waited_for_others ? "some waited" : "nobody waited"));
 }
 
-RC_GTEST_PROP(FairnessProperty, AUsersJobsGoByPriorityThenOrderWithOnePlaceInTheLine, ()) {
+RC_GTEST_PROP(FairnessProperty, AUsersJobsGoByPriorityThenOrderWithOneTicketInTheLine, ()) {
   Users users(*rc::gen::inRange(1u, 7u), *rc::gen::inRange(1u, 4u), 4);
   users.run(any_steps());
 }

@@ -130,7 +130,7 @@ inline std::string text(const model::Decision& decision) {
   std::string result = "wait";
   const auto add = [&](const std::string& what) { result += (result == "wait" ? " " : ", ") + what; };
   if (wait.behind) add(fmt::format("behind {}{}", *wait.behind, wait.yields_to.empty() ? "" : " that declared less"));
-  if (wait.position != 1) add(fmt::format("place {}", wait.position));
+  if (wait.position != 1) add(fmt::format("at {}", wait.position));
   if (wait.could_start_but_for_behind) add("which could start");
   if (!wait.follow.empty()) add("follow " + text(wait.follow));
   if (wait.watch.any()) add("watch " + text(wait.watch));

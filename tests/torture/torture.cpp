@@ -4,7 +4,7 @@
 //
 // What is proved, and how:
 //   double owners    every owner takes record locks of the proof's own on every unit (proof.hpp), and must get them at once
-//   lost wake-ups    a claim won by the 2 s look alone, though nobody was stopped (Place::progress_by_timeout)
+//   lost wake-ups    a claim won by the 2 s look alone, though nobody was stopped (Ticket::progress_by_timeout)
 //   broken promises  a waiter that was promised a start and started later than that (by more than `slack`)
 //   leaks            at the end nothing is held, nobody waits, and all units can be claimed at once
 // Kills come in bursts with quiet times between them, longer than the 2 s look: in a storm of kills a waiter that missed its

@@ -29,7 +29,7 @@ struct Binding {
   std::vector<std::string> troubles_of(std::size_t rank) const;
 };
 
-// The GPUs of these units, each once: several MIG instances are one place.
+// The GPUs of these units, each once: several MIG instances are of one.
 std::vector<std::size_t> gpus_of(const std::vector<model::Unit>& units, const std::vector<std::size_t>& chosen);
 
 // Plans for ranks with these GPUs each, by the last look at the machine. Throws Error(usage) where the request has no answer,

@@ -47,12 +47,12 @@ std::vector<std::size_t> numbered(const Site& site, model::Request request, bool
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   request.order = those_there(std::move(request.order), site);
-  std::vector<std::size_t> place = plan::preferences(request, snapshot, units);
+  std::vector<std::size_t> order = plan::preferences(request, snapshot, units);
   if (request.order.empty()) {
     const std::vector<std::size_t> around = plan::outer_allotment(snapshot, units, site.environment, inside).order;
-    for (std::size_t i = 0; i < around.size(); ++i) place[around[i]] = i;
+    for (std::size_t i = 0; i < around.size(); ++i) order[around[i]] = i;
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) { return order[a] < order[b]; });
   return chosen;
 }
 

@@ -10,7 +10,7 @@
 
 namespace thole::app {
 
-// Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take places.
+// Does this go without a lock, by the one of the claim around? Sharers' figures must be summed up, so they take berths.
 bool reuses(const OuterClaim* around, const model::Request& request);
 
 // The whole of the outer claim, without a lock of our own: its holder holds.

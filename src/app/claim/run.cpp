@@ -57,7 +57,7 @@ KeptClaim claim_named(RunPorts& ports, const std::string& word) {
   throw Error(ErrorCode::unavailable, "the claim to run in has ended").about(id);
 }
 
-// Some of a claim's units, as whoever runs inside it claims them. The masks of the place that we come from say nothing of it.
+// Some of a claim's units, as whoever runs inside it claims them. The masks of where we come from say nothing of it.
 Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOptions& options) {
   const KeptClaim kept = claim_named(ports, wanted.in);
   if (kept.uid != ports.site.uid)

@@ -30,7 +30,7 @@ std::vector<std::string> files_of_waiting(port::JobReader& jobs, const port::Que
     const model::JobSpec spec = jobs.spec(job.id);
     if (!waits && spec.retry.times == 0) continue;
     files.insert(spec.directory);
-    for (std::string& place : program_places(spec)) files.insert(std::move(place));
+    for (std::string& path : program_paths(spec)) files.insert(std::move(path));
   }
   return {files.begin(), files.end()};
 }

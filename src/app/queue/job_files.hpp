@@ -9,6 +9,6 @@
 namespace thole::app {
 
 // Where its program is looked for, one after the other.
-std::vector<std::string> program_places(const model::JobSpec& spec);
+std::vector<std::string> program_paths(const model::JobSpec& spec);
 
 }  // namespace thole::app

@@ -23,7 +23,7 @@ using model::TaskState;
 namespace {
 
 constexpr Millis written_by{1'000};              // an end, where nothing is wrong
-constexpr std::uint64_t most_places = 128;       // running tasks of a job that are asked for their GPUs
+constexpr std::uint64_t most_asked = 128;        // running tasks of a job that are asked for their GPUs
 
 std::uint64_t open_tasks(const Job& job) { return job.counts[TaskState::queued] + job.counts[TaskState::held]; }
 
@@ -134,16 +134,16 @@ class Reasons {
   }
 
   std::optional<JobWait> in_line(const Job& job) const {
-    const auto place = ticket(job);
-    if (!place) return std::nullopt;
-    const auto& [mine, promise] = machine_->queue[*place];
+    const auto at = ticket(job);
+    if (!at) return std::nullopt;
+    const auto& [mine, promise] = machine_->queue[*at];
     const auto competes = [&, &wanted = mine.eligible](const model::Waiting& other) {
       return std::any_of(other.eligible.begin(), other.eligible.end(),
                          [&](const std::string& key) { return std::find(wanted.begin(), wanted.end(), key) != wanted.end(); });
     };
     unsigned position = 1;
     const model::Waiting* before = nullptr;
-    for (std::size_t i = 0; i < *place; ++i)
+    for (std::size_t i = 0; i < *at; ++i)
       if (competes(machine_->queue[i].waiting)) {
         ++position;
         if (!machine_->queue[i].waiting.stopped) before = &machine_->queue[i].waiting;
@@ -204,7 +204,7 @@ JobLine line_of(port::JobReader& jobs, const Job& job, const Overview* machine, 
   bool any_untold = false;                       // of these nobody knows an end
   if (job.counts[TaskState::running] > 0) {
     bool all_paused = true;
-    for (const model::Task& task : jobs.tasks(job.id, 0, most_places, {TaskState::running})) {
+    for (const model::Task& task : jobs.tasks(job.id, 0, most_asked, {TaskState::running})) {
       all_paused = all_paused && task.paused;
       any_untold = any_untold || task.lane == model::lane_of_untold;
       if (const auto end = door ? unwritten_end(*door, task, now) : std::nullopt) line.unwritten.emplace_back(task.index, *end);
@@ -336,10 +336,10 @@ JobList list_jobs(port::JobReader& jobs, const Overview* machine, const JobListW
   for (const Job& job : shown)
     if (rank(job) == 2) waiting.push_back(&job);
   plan::put_in_order(waiting);
-  std::map<model::JobId, std::size_t> place;     // in the order in which they go
-  for (const Job* job : waiting) place.emplace(job->id, place.size());
+  std::map<model::JobId, std::size_t> order;     // in the order in which they go
+  for (const Job* job : waiting) order.emplace(job->id, order.size());
   std::stable_sort(shown.begin(), shown.end(), [&](const Job& a, const Job& b) {
-    return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 2 ? place.at(a.id) < place.at(b.id) : a.id < b.id;
+    return rank(a) != rank(b) ? rank(a) < rank(b) : rank(a) == 2 ? order.at(a.id) < order.at(b.id) : a.id < b.id;
   });
   std::uint64_t ended = 0, queued = 0;
   for (const Job& job : shown) {

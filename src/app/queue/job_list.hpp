@@ -1,4 +1,4 @@
-// The queue as people see it: each job with its state, its place, what it waits for and when it may be over.
+// The queue as people see it: each job with its state, its number in line, what it waits for and when it may be over.
 #pragma once
 
 #include <optional>

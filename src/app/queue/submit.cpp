@@ -174,7 +174,7 @@ Submission prepare_one(SubmitSite& site, const SubmitWish& wish, std::vector<std
 // The files that a job finds by name first of all: its directory and its program.
 void add_files(const JobSpec& spec, std::vector<std::string>& files) {
   files.push_back(spec.directory);
-  for (const std::string& there : program_places(spec))
+  for (const std::string& there : program_paths(spec))
     if (may_execute(there)) return files.push_back(there);
 }
 

@@ -193,7 +193,7 @@ std::vector<std::string> why_waiting(Site& site, const model::Request& request, 
     lines.push_back(fmt::format("this is inside claim {} ({}): no other GPU would do", within->id, site.claim_named_by));
   else
     tell_left_out(site, request, selection.units, scene, lines);
-  // Whom a sharer waits for may have the GPU alone only because somebody keeps the places beside him.
+  // Whom a sharer waits for may have the GPU alone only because somebody keeps the berths beside him.
   if (request.share)
     if (std::string kept_by = store.about().kept_by; !kept_by.empty()) lines.push_back(std::move(kept_by));
   return lines;

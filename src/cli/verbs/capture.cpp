@@ -8,7 +8,7 @@
 #include "cli/context.hpp"
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
-#include "cli/result_place.hpp"
+#include "cli/result_target.hpp"
 #include "wire/import.hpp"
 
 namespace thole::cli {
@@ -69,7 +69,7 @@ int capture(Context& context) {
   if (options.output.empty() || options.output == "-") {
     context.copy(text);
   } else {
-    write_result(result_place(options.output), text);
+    write_result(result_target(options.output), text);
     context.note(fmt::format("{} GPU{} written; try it: thole --machine {} status", machine.gpus.size(),
                              machine.gpus.size() == 1 ? "" : "s", shell_quote(options.output)));
   }

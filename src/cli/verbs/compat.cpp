@@ -26,21 +26,21 @@ namespace fs = std::filesystem;
 
 constexpr const char* start_folder = "compat/start";
 
-// The package's start folder and its library, by the program's own place: in the wheel, installed, in a build folder.
+// The package's start folder and its library, by the program's own path: in the wheel, installed, in a build folder.
 struct Package {
   fs::path start, libthole;
 };
 
 std::optional<Package> package_beside(const fs::path& program) {
   const fs::path here = program.parent_path();
-  const Package places[] = {
+  const Package candidates[] = {
       {here / "../.." / start_folder, here / "../lib/libthole.so.0"},
       {here / "../share/thole/python/tholepin" / start_folder, here / "../lib/libthole.so.0"},
       {here / "../python/tholepin" / start_folder, here / "libthole.so.0"},
   };
   std::error_code ignored;  // what cannot be looked at is not there
-  for (const Package& place : places)
-    if (fs::exists(place.start / "sitecustomize.py", ignored)) return Package{fs::canonical(place.start), place.libthole};
+  for (const Package& one : candidates)
+    if (fs::exists(one.start / "sitecustomize.py", ignored)) return Package{fs::canonical(one.start), one.libthole};
   return std::nullopt;
 }
 

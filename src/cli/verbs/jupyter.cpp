@@ -61,7 +61,7 @@ std::string variable(const wire::Config& config, const char* name) {
 std::string python_of(const Context& context) {
   const std::string& venv = context.invocation.own.as<JupyterOptions>().venv;
   if (!venv.empty()) {
-    const std::string python = wire::from_anywhere(fs::path(venv) / "bin/python");  // a link, known by its own place
+    const std::string python = wire::from_anywhere(fs::path(venv) / "bin/python");  // a link, known by its own path
     if (!may_execute(python))
       throw Error(ErrorCode::usage, "no virtual environment").about(venv).hint("python3 -m venv " + shell_quote(venv));
     return python;

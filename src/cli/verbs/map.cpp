@@ -26,7 +26,7 @@
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
 #include "cli/outlet.hpp"
-#include "cli/result_place.hpp"
+#include "cli/result_target.hpp"
 #include "cli/show/map_output.hpp"
 #include "cli/show/progress.hpp"
 

@@ -8,7 +8,7 @@
 #include "cli/context.hpp"
 #include "cli/line/table.hpp"
 #include "cli/line/words.hpp"
-#include "cli/result_place.hpp"
+#include "cli/result_target.hpp"
 #include "cli/show/overview.hpp"
 #include "cli/show/render.hpp"
 #include "cli/show/terminal.hpp"
@@ -51,7 +51,7 @@ int topo(Context& context) {
   } else if (context.invocation.global.json) {
     context.print_json(status_to_json(overview));
   } else if (!options.svg.empty()) {
-    write_result(result_place(options.svg), render_topo_svg(overview));
+    write_result(result_target(options.svg), render_topo_svg(overview));
   } else {
     context.print(render_topo(overview, context.screen));
   }

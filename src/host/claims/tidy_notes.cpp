@@ -32,7 +32,7 @@ namespace {
 constexpr unsigned most_files_of_a_user = 16;
 constexpr off_t largest_note = 1 << 18;
 
-std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
+std::set<FileNumber> nodes_of_units(const NotesAbout& about) {
   std::set<FileNumber> nodes;
   struct stat node;
   const auto add = [&](const std::string& name) {
@@ -49,7 +49,7 @@ std::set<FileNumber> nodes_of_units(const NotesPlace& about) {
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
-  explicit HeldByNote(const NotesPlace& about)
+  explicit HeldByNote(const NotesAbout& about)
       : about_(about), locks_(kernel_locks(for_init_to_tell)), keepers_(nodes_of_units(about)) {
     const Fd queue = open_at(about.directory, "queue", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!queue) return;
@@ -111,7 +111,7 @@ class HeldByNote {
     return !lockers || !lockers->empty();
   }
 
-  const NotesPlace& about_;
+  const NotesAbout& about_;
   KernelLocks locks_;
   KeeperLook keepers_;
   std::vector<WrittenTicket> tickets_;  // in line
@@ -174,7 +174,7 @@ bool may_be_notes(const Entry& entry) {
 
 }  // namespace
 
-std::set<unsigned> claimed_slots(int notes, const NotesPlace& about) {
+std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
   std::set<unsigned> claimed;
   HeldByNote held(about);
   for (const std::string& name : entries_in(notes)) {
@@ -185,7 +185,7 @@ std::set<unsigned> claimed_slots(int notes, const NotesPlace& about) {
   return claimed;
 }
 
-std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish) {
+std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const TidyWish& wish) {
   std::map<uid_t, unsigned> files;
   std::map<uid_t, bool> members;
   HeldByNote held(about);

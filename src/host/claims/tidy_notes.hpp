@@ -16,7 +16,7 @@
 namespace thole::host {
 
 // What the notes are about.
-struct NotesPlace {
+struct NotesAbout {
   int directory = -1;          // of the nodes
   std::uint64_t number = 0;    // number_of(it)
   const SlotKeys& keys;
@@ -35,9 +35,9 @@ struct TidyWish {
 // later claims, where it is longer than a page, or space is scarce. A file with a live note of a lock that its user holds stays
 // in any case, one file a lock; so does one that says a ticket of its user's who waits. Tells what stays although it is no
 // note.
-std::vector<std::string> tidy_notes(int notes, const NotesPlace& about, const TidyWish& wish);
+std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const TidyWish& wish);
 
 // The slots that are claimed: live notes speak of locks of them that their users hold.
-std::set<unsigned> claimed_slots(int notes, const NotesPlace& about);
+std::set<unsigned> claimed_slots(int notes, const NotesAbout& about);
 
 }  // namespace thole::host

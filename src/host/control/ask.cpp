@@ -59,8 +59,8 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 
 // The socket in the directory of whose the claim is, and kept by him: root asks in others' directories, where a link could lead
 // to anybody's.
-Fd socket_in(const Fd& place, uid_t owner, const port::ClaimAddress& claim) {
-  Fd node = open_at(place.get(), "control", O_PATH | O_NOFOLLOW);
+Fd socket_in(const Fd& folder, uid_t owner, const port::ClaimAddress& claim) {
+  Fd node = open_at(folder.get(), "control", O_PATH | O_NOFOLLOW);
   struct stat found;
   if (!node && errno == ENOENT) no_keeper(claim.id, owner);
   if (!node || ::fstat(node.get(), &found) != 0)
@@ -91,11 +91,11 @@ ucred peer_of(const Fd& keeper) {
 // Also a full queue of connections is waited at no longer than until then.
 Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
   const std::string& directory = claim.directory;
-  const Fd place = directory_of_keeper(claim);
+  const Fd folder = directory_of_keeper(claim);
   struct stat owner;
-  if (::fstat(place.get(), &owner) != 0)
+  if (::fstat(folder.get(), &owner) != 0)
     throw Error(ErrorCode::unavailable, "cannot read a claim's directory").about(directory).because(errno);
-  const Fd node = socket_in(place, owner.st_uid, claim);
+  const Fd node = socket_in(folder, owner.st_uid, claim);
   Fd keeper(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   const int left = std::max(1, poll_timeout(deadline, std::chrono::steady_clock::now()));
   const timeval limit{left / 1000, left % 1000 * 1000};

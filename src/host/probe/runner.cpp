@@ -6,7 +6,7 @@
 //
 // A probe that is slow when the patience is over, and not stuck, is not killed: it goes on, we keep our turn, and the same
 // question asked again hears the rest. A program that ends hangs up on it, and the probe decides whether to leave; within a
-// process that lives on it is killed, because a child that nobody knows of has no place there.
+// process that lives on it is killed, because a child that nobody knows of does not belong there.
 #include "host/probe/runner.hpp"
 
 #include <fcntl.h>

@@ -62,18 +62,18 @@ int obstacle_of(const std::string& file) {
 }
 
 // Where a program's name leads.
-struct Place {
+struct NamedFile {
   std::string file;                              // "" where nothing of that name is
   int obstacle = ENOENT;
 };
 
 // As execvpe(3) goes through $PATH, which says "permission denied" also where nothing but a directory of the name is.
-Place place_of(const std::string& program, const std::string& cwd, const std::string& path) {
+NamedFile file_named(const std::string& program, const std::string& cwd, const std::string& path) {
   const auto from_there = [&](const std::string& name) {
     return cwd.empty() || name.starts_with('/') ? name : cwd + "/" + name;
   };
   if (program.find('/') != std::string::npos) return {from_there(program), obstacle_of(from_there(program))};
-  Place denied;
+  NamedFile denied;
   for (std::string_view folder : split(path, ':')) {
     const std::string file = from_there(std::string(folder.empty() ? "." : folder) + "/" + program);
     const int obstacle = obstacle_of(file);
@@ -120,10 +120,10 @@ void refuse_without_interpreter(const std::string& script, const std::string& cw
   for (int nested = 0; nested < most_nested; ++nested) {   // it may be a script itself, which has one
     const std::optional<FirstLine> line = first_line_of(file);
     if (!line) return;
-    Place found;
+    NamedFile found;
     for (const std::string& program : programs_of(*line, file)) {
       const bool of_kernel = program == line->interpreter && program.find('/') == program.npos;   // which knows no PATH
-      found = place_of(of_kernel ? "./" + program : program, cwd, path);
+      found = file_named(of_kernel ? "./" + program : program, cwd, path);
       const std::string about = trail + ": " + printable(program);
       if (found.obstacle == ENOENT)
         throw Error(ErrorCode::not_found, what + "does not exist").about(about).hint(hint_for_line(*line, file, program, path));
@@ -140,7 +140,7 @@ void throw_cannot_run(const std::string& program, const std::string& cwd, const 
   // The child was in its own directory; this process is not.
   const std::string there = cwd.empty() || program.starts_with('/') ? program : cwd + "/" + program;
   const bool bare = program.find('/') == std::string::npos;
-  const Place found = place_of(program, cwd, path);
+  const NamedFile found = file_named(program, cwd, path);
   if (bare && reason == EACCES && found.file.empty()) reason = ENOENT;
   if (reason != ENOENT && reason != ENOTDIR) {
     Error error = Error(ErrorCode::not_executable, "cannot run").about(printable(program)).because(reason);

@@ -89,9 +89,9 @@ std::vector<std::string> job_environment(const char* const* base, const port::Pr
 Launch::Launch(const port::ProcessSpec& spec, const InheritedSignals& inherited)
     : spec_(spec), inherited_(inherited), environment_(environment_for(spec)), binding_(spec.binding, spec.strict) {
   envp_ = pointers(environment_);
-  copies_.resize(spec.place.size());
+  copies_.resize(spec.numbered.size());
   above_ = first_kept;
-  for (const auto& [ours, number] : spec.place) above_ = std::max(above_, number + 1);
+  for (const auto& [ours, number] : spec.numbered) above_ = std::max(above_, number + 1);
   if (spec.life >= 0) life_path_ = fmt::format("/proc/self/fd/{}", spec.life);
   arguments_changed();
 }
@@ -154,7 +154,7 @@ Launch::Failure Launch::prepare() {
   if (spec_.mask) ::umask(*spec_.mask);
   if (spec_.output >= 0 && !redirect(spec_.output, spec_.errors)) return {Stage::descriptors, errno};
   if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
-  if (!place_descriptors()) return {Stage::descriptors, errno};
+  if (!put_descriptors()) return {Stage::descriptors, errno};
   inherited_.restore();
   if (!note_reached(spec_.reached)) return {Stage::note, errno};
   set_soft_limits(spec_.limits);                 // last: from here on there may be no room for us
@@ -162,11 +162,11 @@ Launch::Failure Launch::prepare() {
 }
 
 // By way of copies above all numbers that are given out: one of ours may have the number that another is to get.
-bool Launch::place_descriptors() {
+bool Launch::put_descriptors() {
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if ((copies_[i] = copy_above(spec_.place[i].first, F_DUPFD_CLOEXEC, above_)) < 0) return false;
+    if ((copies_[i] = copy_above(spec_.numbered[i].first, F_DUPFD_CLOEXEC, above_)) < 0) return false;
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if (::dup2(copies_[i], spec_.place[i].second) < 0) return false;
+    if (::dup2(copies_[i], spec_.numbered[i].second) < 0) return false;
   return true;
 }
 
@@ -203,7 +203,7 @@ int Launch::child(void* launch) {
   ::_exit(127);
 }
 
-// Its end for the child is above all that the child places: one that no child could make a copy of could not tell so either.
+// Its end for the child is above all that the child puts: one that no child could make a copy of could not tell so either.
 void Launch::open_failures() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw not_started("a process", errno);
@@ -257,7 +257,7 @@ pid_t Launch::start_again(Fd& end) {
   end = Fd(descriptor);
   if (failure_.stage != Stage::none) {
     ::waitpid(pid, nullptr, 0);
-    end.reset();                                 // an idle place keeps no descriptor that others want for
+    end.reset();                                 // an idle one keeps no descriptor that others want for
     report(failure_);
   }
   tell_bound();

@@ -45,7 +45,7 @@ class Launch {
 
   Failure prepare();           // all that comes before exec; async-signal-safe like the next two
   void open_failures();
-  bool place_descriptors();
+  bool put_descriptors();
   bool tie_to_life();          // false: errno says why; the other end may be gone already
   bool open_life();
   int exec_any();              // the errno that execvp would report
@@ -60,10 +60,10 @@ class Launch {
   const port::ProcessSpec& spec_;
   const InheritedSignals& inherited_;
   std::vector<std::string> environment_, candidates_;
-  std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", a place for the path, then argv[1…]
+  std::vector<char*> argv_, envp_, shell_argv_;  // shell_argv_: "/bin/sh", room for the path, then argv[1…]
   std::string program_;        // whose paths the candidates are
   BindingStep binding_;
-  std::vector<int> copies_;    // of the descriptors to place, while they are being placed
+  std::vector<int> copies_;    // of the descriptors to put, while they are being put
   int above_ = 0;              // the first number that none of them gets
   std::string life_path_;      // reopens spec.life
   Pages stack_;                // of the child that shares our memory

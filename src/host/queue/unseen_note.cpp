@@ -119,8 +119,8 @@ std::vector<UnseenTasks> gathered(const std::vector<port::UnseenRun>& runs) {
 std::string text_of(const port::RunnerSight& sight) {
   // By the /proc of another pid namespace it sees nothing of its own either.
   std::string text = fmt::format("from {} {}\n", proc_numbers_are_ours() ? pid_namespace() : 0, own_user_namespace());
-  for (const port::SeenPlace& place : sight.seen)
-    text += fmt::format("seen {} {}\n", place.pid_namespace, word_of_boot(place.boot));
+  for (const port::SeenFrom& from : sight.seen)
+    text += fmt::format("seen {} {}\n", from.pid_namespace, word_of_boot(from.boot));
   for (const UnseenTasks& tasks : gathered(sight.unseen)) {
     const port::UnseenRun& run = tasks.one;
     text += fmt::format("unseen {} {} {} {} {:d} {} {} {}\n", run.job, run.runs, run.pid_namespace,
@@ -151,9 +151,9 @@ bool is_seen_here(const UnseenNote& note, const port::UnseenRun& run) {
 }
 
 // In a container what nobody knows to have been started there is not seen (app/queue/orphans.hpp).
-bool is_seen_here(const port::SeenPlace& place) {
-  const bool elsewhere = place.pid_namespace == 0 && !place.boot.empty() && !known_boot().kernels_own;
-  return is_reached_here(place.pid_namespace) && (!elsewhere || boot_here(place.boot) != model::Boot::untold);
+bool is_seen_here(const port::SeenFrom& from) {
+  const bool elsewhere = from.pid_namespace == 0 && !from.boot.empty() && !known_boot().kernels_own;
+  return is_reached_here(from.pid_namespace) && (!elsewhere || boot_here(from.boot) != model::Boot::untold);
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ bool sees_more_here(const UnseenNote& note) {
   if (note.user_namespace == ours && note.pid_namespace == pid_namespace()) return false;
   if (note.user_namespace == 0 && ours != 0) return false;   // the kernel tells us no more than that one
   if (!note.seen.empty() && ours != 0 && ours != note.user_namespace) return false;
-  return std::ranges::all_of(note.seen, [](const port::SeenPlace& place) { return is_seen_here(place); }) &&
+  return std::ranges::all_of(note.seen, [](const port::SeenFrom& from) { return is_seen_here(from); }) &&
          std::ranges::any_of(note.tasks, [&](const UnseenTasks& tasks) { return is_seen_here(note, tasks.one); });
 }
 

@@ -24,7 +24,7 @@ struct UnseenTasks {
 
 struct UnseenNote {
   std::uint64_t pid_namespace = 0, user_namespace = 0;   // of the runner; the latter 0: the first one
-  std::set<port::SeenPlace> seen;
+  std::set<port::SeenFrom> seen;
   std::vector<UnseenTasks> tasks;
 
   std::optional<port::UnseenRun> find(const model::Task& task) const;

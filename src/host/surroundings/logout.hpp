@@ -8,7 +8,7 @@
 
 namespace thole::host {
 
-// What an administrator has said in the places where logind looks, the later wins.
+// What an administrator has said in the files that logind reads, the later wins.
 std::string logind_settings(const Tree& tree);
 
 // Whether that text says that a user's processes end with his session. Where it says nothing they do not: the default of

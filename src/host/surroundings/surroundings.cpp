@@ -12,7 +12,7 @@ namespace thole::host {
 
 namespace {
 
-// The fifth field of a line of mountinfo is the place of the mount.
+// The fifth field of a line of mountinfo is where the mount is.
 bool is_mount(const Tree& tree, const std::string& directory) {
   const std::string mounts = tree.text("/proc/self/mountinfo").value_or("");
   for (std::string_view line : split_lines(mounts)) {

@@ -12,13 +12,13 @@ constexpr const char* soname = "libhwloc.so.15";
 
 // libhwloc asks for others by name (packaging/bundle-hwloc). The archive's own copies are found only if they are loaded before,
 // by path.
-void* open_hwloc(const std::string& place) {
-  if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  const auto slash = place.rfind('/');
-  if (slash == place.npos) return nullptr;
+void* open_hwloc(const std::string& path) {
+  if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  const auto slash = path.rfind('/');
+  if (slash == path.npos) return nullptr;
   for (const char* needed : {"libcap.so.2", "libudev.so.1"})
-    (void)::dlopen((place.substr(0, slash + 1) + needed).c_str(), RTLD_NOW | RTLD_LOCAL);
-  return ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    (void)::dlopen((path.substr(0, slash + 1) + needed).c_str(), RTLD_NOW | RTLD_LOCAL);
+  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 class Binder {
@@ -37,7 +37,7 @@ class Binder {
   std::string missing_;
 };
 
-std::variant<HwlocFunctions, HwlocFailure> bind_all(void* library, const std::string& place) {
+std::variant<HwlocFunctions, HwlocFailure> bind_all(void* library, const std::string& path) {
   HwlocFunctions call;
   Binder bind(library);
   bind(call.api_version, "hwloc_get_api_version");
@@ -54,29 +54,29 @@ std::variant<HwlocFunctions, HwlocFailure> bind_all(void* library, const std::st
   bind(call.distances, "hwloc_distances_get");
   bind(call.distances_name, "hwloc_distances_get_name");
   bind(call.release_distances, "hwloc_distances_release");
-  if (!bind.missing().empty()) return HwlocFailure{fmt::format("{} has no {}", place, bind.missing())};
+  if (!bind.missing().empty()) return HwlocFailure{fmt::format("{} has no {}", path, bind.missing())};
   if (const unsigned version = call.api_version(); version >> 16 != HWLOC_API_VERSION >> 16)
     return HwlocFailure{
-        fmt::format("{} is hwloc {}.{}, not {}", place, version >> 16, version >> 8 & 0xff, HWLOC_API_VERSION >> 16)};
+        fmt::format("{} is hwloc {}.{}, not {}", path, version >> 16, version >> 8 & 0xff, HWLOC_API_VERSION >> 16)};
   return call;
 }
 
 }  // namespace
 
-std::vector<std::string> hwloc_places(const std::string& named, const std::string& program) {
+std::vector<std::string> hwloc_paths(const std::string& named, const std::string& program) {
   if (!named.empty()) return {named};
-  std::vector<std::string> places;
+  std::vector<std::string> paths;
   if (const auto slash = program.rfind('/'); slash != program.npos)
-    places.push_back(program.substr(0, slash) + "/../lib/thole/" + soname);
-  places.emplace_back(soname);
-  return places;
+    paths.push_back(program.substr(0, slash) + "/../lib/thole/" + soname);
+  paths.emplace_back(soname);
+  return paths;
 }
 
-std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& places) {
+std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& paths) {
   HwlocFailure failure{"no place to look for it"};
-  for (const std::string& place : places) {
-    if (void* library = open_hwloc(place)) return bind_all(library, place);
-    if (const char* why = ::dlerror()) failure.why = why;  // that of the last place, the system's, tells most
+  for (const std::string& path : paths) {
+    if (void* library = open_hwloc(path)) return bind_all(library, path);
+    if (const char* why = ::dlerror()) failure.why = why;  // that of the last path, the system's, tells most
   }
   return failure;
 }

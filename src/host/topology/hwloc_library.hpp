@@ -40,9 +40,9 @@ struct HwlocFailure {
 
 // Where to look, the best first: `named` alone when it is not empty, else the copy that the relocatable archive carries
 // (../lib/thole beside the directory of `program`), else the system's.
-std::vector<std::string> hwloc_places(const std::string& named, const std::string& program);
+std::vector<std::string> hwloc_paths(const std::string& named, const std::string& program);
 
-// The first of `places` that can be loaded. Never unloaded.
-std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& places);
+// The first of `paths` that can be loaded. Never unloaded.
+std::variant<HwlocFunctions, HwlocFailure> load_hwloc(const std::vector<std::string>& paths);
 
 }  // namespace thole::host

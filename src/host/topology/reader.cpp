@@ -54,10 +54,10 @@ std::string own_path() {
   return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
 }
 
-Json answer_xml(const std::string& path, const std::vector<std::string>& places) {
+Json answer_xml(const std::string& path, const std::vector<std::string>& paths) {
   const auto text = read_file(path, 256u << 20);
   if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
-  auto loaded = load_hwloc(places);
+  auto loaded = load_hwloc(paths);
   if (const auto* failure = std::get_if<HwlocFailure>(&loaded))
     throw Error(ErrorCode::unavailable, "libhwloc is needed to read this file: " + printable(failure->why, 200))
         .about(printable(path, 200)).hint("sudo apt-get install libhwloc15");
@@ -65,18 +65,18 @@ Json answer_xml(const std::string& path, const std::vector<std::string>& places)
 }
 
 void answer(const Json& asked, const ProbeChannel& channel) {
-  const auto places = hwloc_places(asked.at("library").get<std::string>(), own_path());
+  const auto paths = hwloc_paths(asked.at("library").get<std::string>(), own_path());
   const auto path = asked.at("path").get<std::string>();
   const bool xml = asked.at("read") == "xml";
   take_over_environment(xml ? "" : path);
   if (!xml) {
-    const std::string text = to_text(read_topology(Tree(path), places));
+    const std::string text = to_text(read_topology(Tree(path), paths));
     for (std::string_view line : split_lines(text)) channel.send(line);
     return;
   }
   Json told;
   try {
-    told = answer_xml(path, places);
+    told = answer_xml(path, paths);
   } catch (const Error& error) {
     told = {{"error", {{"usage", error.code() == ErrorCode::usage}, {"message", error.what()}, {"about", error.object()},
                        {"errno", error.sys_errno()}, {"hint", error.hint()}}}};

@@ -18,7 +18,7 @@ namespace thole::host {
 struct TopologyReaderOptions {
   std::string program;                     // runs `__probe topology`: this very binary
   std::string runtime_dir;                 // per user: see ProbeOptions
-  std::string hwloc_library;               // instead of those found by hwloc_places(); "" = search
+  std::string hwloc_library;               // instead of those found by hwloc_paths(); "" = search
 };
 
 class TopologyReader {

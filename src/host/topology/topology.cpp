@@ -52,7 +52,7 @@ model::Machine around(const Topology& topology, std::vector<model::Gpu> gpus) {
   return machine;
 }
 
-Topology read_topology(const Tree& tree, const std::vector<std::string>& hwloc_places) {
+Topology read_topology(const Tree& tree, const std::vector<std::string>& hwloc_paths) {
   Topology topology;
   topology.nics = read_nics(tree);
   read_devices(tree, topology);
@@ -60,7 +60,7 @@ Topology read_topology(const Tree& tree, const std::vector<std::string>& hwloc_p
     topology.problem = "the kernel shows no CPUs (/sys/devices/system/cpu), so nothing is bound to them: mount /sys";
     return topology;
   }
-  auto loaded = load_hwloc(hwloc_places);
+  auto loaded = load_hwloc(hwloc_paths);
   if (const auto* failure = std::get_if<HwlocFailure>(&loaded)) {
     topology.problem = fmt::format("libhwloc cannot be loaded ({}), so the CPUs are not known and nothing is bound to them: "
                                    "sudo apt-get install libhwloc15",

@@ -39,6 +39,6 @@ std::optional<Topology> topology_from_text(std::string_view text);  // nothing w
 // Reads the machine whose files lie under `tree`. Takes milliseconds, and longer when a device is slow to answer about itself:
 // for a probe. CPUs and memory come from hwloc, with the place of devices for which the kernel names no near CPUs; devices and
 // NICs from the kernel's files. Never throws: without hwloc `problem` says so and the rest is still there.
-Topology read_topology(const Tree& tree, const std::vector<std::string>& hwloc_places);
+Topology read_topology(const Tree& tree, const std::vector<std::string>& hwloc_paths);
 
 }  // namespace thole::host

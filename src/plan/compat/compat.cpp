@@ -110,15 +110,15 @@ Original::Original(const Machine& machine, const std::optional<CpuSet>& allowed,
 // A set as its cores, in the order of all their online siblings.
 Cores Original::grouped(const CpuSet& cpus) const {
   Cores cores;
-  std::vector<std::size_t> place(siblings_.size(), siblings_.size());  // of each physical core in the list
+  std::vector<std::size_t> at(siblings_.size(), siblings_.size());  // of each physical core in the list
   for (const unsigned cpu : cpus.to_vector()) {
     const unsigned physical = physical_[cpu];
-    if (place[physical] == siblings_.size()) {
-      place[physical] = cores.size();
+    if (at[physical] == siblings_.size()) {
+      at[physical] = cores.size();
       cores.push_back({cpu, physical, 0});
     }
     const auto& siblings = siblings_[physical];
-    cores[place[physical]].threads |= std::uint64_t{1} << (std::find(siblings.begin(), siblings.end(), cpu) - siblings.begin());
+    cores[at[physical]].threads |= std::uint64_t{1} << (std::find(siblings.begin(), siblings.end(), cpu) - siblings.begin());
   }
   std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.physical < b.physical; });
   return cores;

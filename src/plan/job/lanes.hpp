@@ -11,7 +11,7 @@
 // the other and declare a time, that one goes first which would be through first, had each begun when it was submitted. So a
 // shorter job passes those that came before it by no more than its time is shorter, and a long one is not starved. Who
 // declares nothing passes nobody and is passed by nobody; where nobody declares it is by age. A lane that waits already stays
-// in the line: its place there is older than any that could be had for the shorter job.
+// in the line: its ticket there is older than any that could be had for the shorter job.
 //
 // A lane that the machine's line passes over (it leaves GPUs to others, or what it wants is used without a claim) holds up
 // nobody here either, whatever its priority: it stays in line, and the jobs behind it are planned for as if it were not there.
@@ -40,7 +40,7 @@ struct LaneState {
   bool passed_over = false;                      // it waits, and nobody need wait for it
 };
 
-// Kinds of requests of one user that stand in line while others go past them: each is a process, and a place in the line.
+// Kinds of requests of one user that stand in line while others go past them: each is a process, and a ticket in the line.
 inline constexpr std::size_t most_passed_over = 16;
 
 LaneState waiting_lane(unsigned number, const model::Job& job);   // of the next task of this job

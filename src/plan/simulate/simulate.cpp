@@ -87,7 +87,7 @@ class Play {
     return result;
   }
 
-  // Tickets are the jobs' places in the trace, from 1.
+  // Tickets are the jobs' numbers in the trace, from 1.
   model::TicketView ticket_of(std::size_t job) const {
     model::TicketView ticket;
     ticket.number = job + 1;

@@ -20,7 +20,7 @@ bool compatible(const Wants& wants, std::uint32_t uid, bool with_any) {
   return uid == wants.uid || (with_any && wants.share_with_any);
 }
 
-unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state) {
+unsigned openings_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state) {
   if (!wants.shared) return holders.empty() ? 1 : 0;
   if (state.memory_mib == 0 || holders.size() >= model::share_berths) return 0;
   bool all_mine = true, all_any = wants.share_with_any;
@@ -128,7 +128,7 @@ bool Line::takes_beside_use(const Wants& wants, unsigned s) const {
 // What is in use on a claimed slot may be its owner's.
 bool Line::has_memory(const Wants& wants, unsigned s) const {
   const SlotState seen = state_for(wants, s);
-  if (wants.shared) return places_for(wants, {}, seen) > 0;
+  if (wants.shared) return openings_for(wants, {}, seen) > 0;
   if (wants.trust_claims || claimed_[s] || seen.memory_mib == 0) return true;
   return seen.memory_mib - std::min(seen.memory_mib, seen.unclaimed_mib) >= wants.memory_mib;
 }
@@ -138,7 +138,7 @@ SlotSet Line::open_to(const Waiter& waiter) const { return open(waiter.wants, wa
 SlotSet Line::open(const Wants& wants, SlotSet set) const {
   if (!wants.shared) return without_left(wants, set & ~claimed_);
   for_each(set, queue_.slots.size(),
-           [&](unsigned s) { set[s] = places_for(wants, slot(s).holders, state_for(wants, s)) > 0; });
+           [&](unsigned s) { set[s] = openings_for(wants, slot(s).holders, state_for(wants, s)) > 0; });
   return without_left(wants, set);
 }
 

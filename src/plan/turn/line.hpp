@@ -12,7 +12,7 @@ namespace thole::plan {
 
 // How many claims like `wants` fit on a slot beside `holders`: 0 or 1 for an exclusive one, up to 16 for a sharer.
 // Looks at claims and their memory only, not at SlotState::usable.
-unsigned places_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state);
+unsigned openings_for(const Wants& wants, std::span<const model::SlotHolder> holders, const SlotState& state);
 
 // May two sharers be on one GPU? One user's may; others only if all of them said so.
 bool compatible(const Wants& wants, std::uint32_t uid, bool with_any);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_supposed = 16;      // starts that are thought through; behind more of them is waited
 
-// By what it declared, then by its place in line: mine, without a ticket, is the last there.
+// By what it declared, then by where it stands in line: mine, without a ticket, is the last there.
 bool goes_first(const Line& line, std::size_t one, std::size_t other) {
   const auto declared = [&](std::size_t i) { return std::clamp(*line[i].wants.time, Seconds{0}, longest_time); };
   return declared(one) != declared(other) ? declared(one) < declared(other) : one < other;
@@ -23,16 +23,16 @@ class Supposed {
     for (std::size_t i = 0; i < queue_.tickets.size(); ++i) at_.push_back(i);
   }
 
-  // `who` by its place in the line of before.
+  // `who` by where it stood in the line of before.
   void start(std::size_t who, const Wants& wants, const Slots& slots) {
     model::SlotHolder holder{wants.uid, wants.shared, wants.share_with_any, {}, {}};
     if (wants.shared) holder.memory_mib = wants.memory_mib;
     if (wants.time) holder.until = now_ + std::clamp(*wants.time, Seconds{0}, longest_time);
     for (const unsigned s : slots) queue_.slots[s].holders.push_back(holder);
-    const auto place = std::find(at_.begin(), at_.end(), who);
-    if (place == at_.end()) return;            // mine, without a ticket
-    queue_.tickets.erase(queue_.tickets.begin() + (place - at_.begin()));
-    at_.erase(place);
+    const auto found = std::find(at_.begin(), at_.end(), who);
+    if (found == at_.end()) return;            // mine, without a ticket
+    queue_.tickets.erase(queue_.tickets.begin() + (found - at_.begin()));
+    at_.erase(found);
   }
 
   // It starts if it may; false if not. Which slots it would choose is not known: the lowest stand for them.

@@ -42,15 +42,15 @@ std::optional<std::size_t> Schedule::kind_of(const Waiter& waiter) {
   return kinds_.size() - 1;
 }
 
-// The places there are now, and when the holders' declared ends add to them.
+// The openings there are now, and when the holders' declared ends add to them.
 void Schedule::count_holders(Kind& kind) const {
   std::vector<model::SlotHolder> left;
   for_each(kind.possible, slots_, [&](unsigned s) {
     const SlotState state = line_.state_for(kind.wants, s);
-    kind.most = std::max(kind.most, static_cast<long>(places_for(kind.wants, {}, state)));
+    kind.most = std::max(kind.most, static_cast<long>(openings_for(kind.wants, {}, state)));
     const std::vector<model::SlotHolder>& holders = line_.slot(s).holders;
-    long places = places_for(kind.wants, holders, state);
-    kind.places += places;
+    long openings = openings_for(kind.wants, holders, state);
+    kind.openings += openings;
     if (holders.empty()) return;
     left = holders;
     std::sort(left.begin(), left.end(), [](const auto& a, const auto& b) {  // those who never end first
@@ -59,36 +59,36 @@ void Schedule::count_holders(Kind& kind) const {
     while (!left.empty() && left.back().until) {
       const WallTime end = std::max(now_, *left.back().until);
       left.pop_back();
-      const long more = places_for(kind.wants, left, state);
-      if (more > places) add_gain(kind, end, more - places);
-      places = std::max(places, more);
+      const long more = openings_for(kind.wants, left, state);
+      if (more > openings) add_gain(kind, end, more - openings);
+      openings = std::max(openings, more);
     }
   });
 }
 
-void Schedule::add_gain(Kind& kind, WallTime when, long places) {
-  kind.gains.push_back({when, places});
+void Schedule::add_gain(Kind& kind, WallTime when, long openings) {
+  kind.gains.push_back({when, openings});
   std::push_heap(kind.gains.begin(), kind.gains.end(), [](const Gain& a, const Gain& b) { return a.when > b.when; });
 }
 
-// Moves the kind on to the first moment, from `settled`, at which it has `need` places. What is passed on the way is
+// Moves the kind on to the first moment, from `settled`, at which it has `need` openings. What is passed on the way is
 // never asked for again: nobody of this kind comes before an earlier one.
 bool Schedule::earliest(Kind& kind, long need) {
   const auto later = [](const Gain& a, const Gain& b) { return a.when > b.when; };
   const auto take = [&] {
-    kind.places += kind.gains.front().places;
+    kind.openings += kind.gains.front().openings;
     std::pop_heap(kind.gains.begin(), kind.gains.end(), later);
     kind.gains.pop_back();
   };
   for (;;) {
     while (!kind.gains.empty() && kind.gains.front().when <= kind.settled) take();
-    if (kind.places >= need) return true;
+    if (kind.openings >= need) return true;
     if (kind.gains.empty()) return false;
     kind.settled = kind.gains.front().when;
   }
 }
 
-// The most places of this kind that a taker can make unusable by holding one slot.
+// The most openings of this kind that a taker can make unusable by holding one slot.
 long Schedule::cost_of_a_slot(const Wants& taker, const Kind& kind) {
   if (!kind.wants.shared) return 1;
   if (!taker.shared || !compatible(kind.wants, taker.uid, taker.share_with_any)) return kind.most;
@@ -99,7 +99,7 @@ long Schedule::cost_of_a_slot(const Wants& taker, const Kind& kind) {
 
 void Schedule::promise(std::size_t waiter, Kind& own) {
   const Waiter& who = line_[waiter];
-  // On `count` different slots: with so many places they cannot all lie on fewer.
+  // On `count` different slots: with so many openings they cannot all lie on fewer.
   const long need = who.wants.count == 0 ? 0 : (static_cast<long>(who.wants.count) - 1) * own.most + 1;
   const WallTime held_up_until = own.settled;
   if (!earliest(own, need)) {
@@ -108,7 +108,7 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
   }
   const WallTime start = own.settled;
   starts_[waiter] = start;
-  const long room = own.places - need;
+  const long room = own.openings - need;
   own.promises.push_back({waiter, start, own.promises.empty() ? room : std::min(room, own.promises.back().room)});
   for (Kind& kind : kinds_) {
     if ((kind.wants.eligible & who.wants.eligible).none()) continue;
@@ -116,7 +116,7 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
     const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.at_best).count());
     const long cost = static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
     if (cost == 0) continue;
-    kind.places -= cost;
+    kind.openings -= cost;
     if (who.wants.time) add_gain(kind, end_of(start, *who.wants.time), cost);
   }
 }
@@ -125,7 +125,7 @@ void Schedule::promise(std::size_t waiter, Kind& own) {
 void Schedule::give_way(const Waiter& who) {
   for (Kind& kind : kinds_) {
     const std::size_t slots = std::min<std::size_t>(who.wants.count, (kind.possible & who.at_best).count());
-    kind.places -= static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
+    kind.openings -= static_cast<long>(slots) * cost_of_a_slot(who.wants, kind);
   }
 }
 

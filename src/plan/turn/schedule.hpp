@@ -3,12 +3,12 @@
 //
 // How this works. A promise is a latest start: it holds whichever slots the earlier waiters will choose, and however
 // much earlier than declared anybody ends. So nothing is laid out on particular slots. For each kind of waiter (same
-// slots, same way of using them) we count places: what the holders' declared ends will have set free by a time, less the
+// slots, same way of using them) we count openings: what the holders' declared ends will have set free by a time, less the
 // most that the earlier waiters may then occupy, each from now to the end of its own promise plus its declared time. A
-// waiter's promise is the first moment at which its places suffice and every earlier waiter that must go first has been
+// waiter's promise is the first moment at which its openings suffice and every earlier waiter that must go first has been
 // promised a start. Both only improve when somebody ends early, leaves or starts, which is why a promise once made is kept.
 //
-// A later claim moves no promise if, for every promised waiter whose start lies before the claim's end, the places that claim
+// A later claim moves no promise if, for every promised waiter whose start lies before the claim's end, the openings that claim
 // takes fit into the room left beside that waiter's own. So the test is a few subtractions, and never a second schedule.
 // A waiter without a promise keeps its slots from claims that end later than it is held up anyway: until the last promise
 // among those before it, or not at all if it is first. So whoever passes it delays it by a bounded time, however many do.
@@ -49,7 +49,7 @@ class Schedule {
   WallTime end_of(WallTime start, Seconds time) const;
 
  private:
-  struct Gain { WallTime when; long places; };
+  struct Gain { WallTime when; long openings; };
   struct Promise {
     std::size_t waiter;
     WallTime start;
@@ -58,8 +58,8 @@ class Schedule {
   struct Kind {
     Wants wants;
     model::SlotSet possible;
-    long most = 0;                             // places on an empty slot, at most
-    long places = 0;                           // at `settled`
+    long most = 0;                             // openings on an empty slot, at most
+    long openings = 0;                         // at `settled`
     WallTime settled;                          // nobody of this kind can be promised an earlier start
     std::vector<Gain> gains;                   // a heap, the earliest on top
     std::vector<Promise> promises;             // in order of the line, and so of start
@@ -74,7 +74,7 @@ class Schedule {
   void give_up(std::size_t waiter, WallTime held_up_until);
   static bool earliest(Kind& kind, long need);
   static long cost_of_a_slot(const Wants& taker, const Kind& kind);
-  static void add_gain(Kind& kind, WallTime when, long places);
+  static void add_gain(Kind& kind, WallTime when, long openings);
 
   const Line& line_;
   std::size_t slots_;

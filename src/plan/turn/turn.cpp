@@ -163,7 +163,7 @@ Wait wait(Moment& moment, const SlotSet& free, std::optional<std::size_t> before
     const SlotState seen = line.state_for(wants, s);
     SlotState unused = seen;
     unused.unclaimed_mib = 0;
-    const auto fits = [&](const SlotState& state) { return places_for(wants, line.slot(s).holders, state) > 0; };
+    const auto fits = [&](const SlotState& state) { return openings_for(wants, line.slot(s).holders, state) > 0; };
     result.observe[s] = fits(unused) && !(line[me].usable[s] && fits(seen));
   });
   for (std::size_t i = 0; i < me; ++i) {

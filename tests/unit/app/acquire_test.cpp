@@ -107,7 +107,7 @@ TEST(Acquire, WhatFellSickWhileSomebodyWhoTrustsClaimsWaitedIsGivenBackAndHeWait
   std::string given_back;
   app::AcquireOptions options;
   options.caution = [&](const std::string& text) { given_back += text + "\n"; };
-  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out) << "it keeps its place: it may be well again";
+  EXPECT_EQ(failure_of(fake, request, options), ErrorCode::timed_out) << "it keeps its ticket: it may be well again";
   EXPECT_NE(given_back.find("GPU 0 was given back: lost"), std::string::npos) << given_back;
 }
 
@@ -305,7 +305,7 @@ TEST(Acquire, WhatLeavesTheListBetweenChoiceAndLockShiftsNothing) {
 }
 
 // Nobody's wait ends by it; he is told once, and has it when it is back.
-TEST(Acquire, WhoWaitsForWhatLeavesTheListKeepsHisPlace) {
+TEST(Acquire, WhoWaitsForWhatLeavesTheListKeepsHisTicket) {
   for (const char* how : {"named", "counted", "after the lock", "all", "shared"}) {
     const std::string kind = how;
     FakeSite fake(2);

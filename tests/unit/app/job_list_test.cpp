@@ -32,7 +32,7 @@ class NamedJobs : public QueueTest {
   }
 };
 
-TEST_F(NamedJobs, AreNumbersRangesPlacesNamesAndTags) {
+TEST_F(NamedJobs, AreNumbersRangesLastOnesNamesAndTags) {
   for (const char* name : {"alpha", "beta", "gamma"}) {
     port::Submission one = job(10, name);
     one.spec.tags = {"sweep"};

@@ -21,7 +21,7 @@ using test::FakeSite;
 using test::failure_of;
 using test::want;
 
-// A driver that does not answer about GPU 0 until somebody has slept so many times in his place in line.
+// A driver that does not answer about GPU 0 until somebody has slept so many times with his ticket.
 class LateDriver : public testing::Test {
  protected:
   // Answers as well where nobody sleeps there, so that it is no wait without end; that is told.
@@ -48,7 +48,7 @@ class LateDriver : public testing::Test {
   int until = 4, slept = 0, looks = 0, most_looks = 0;
 };
 
-TEST_F(LateDriver, WhoIsInLineForWhatHangsSleepsInHisPlace) {
+TEST_F(LateDriver, WhoIsInLineForWhatHangsSleepsWithHisTicket) {
   for (const port::Wake how : {port::Wake::again, port::Wake::other_fd}) {
     woken = how;
     slept = looks = most_looks = 0;
@@ -62,7 +62,7 @@ TEST_F(LateDriver, WhoIsInLineForWhatHangsSleepsInHisPlace) {
     until = 1;
     EXPECT_EQ(acquire(*fake.site, want(2), {}).chosen.size(), 2u);
     EXPECT_EQ(slept, 5);
-    EXPECT_LE(most_looks, 3) << "who looks again and again without sleep in his place does not take his turn";
+    EXPECT_LE(most_looks, 3) << "who looks again and again without sleep with his ticket does not take his turn";
   }
 }
 
@@ -75,7 +75,7 @@ TEST_F(LateDriver, WhoComesWhileItIsLateStandsInLineForWhatIsListed) {
   EXPECT_EQ(acquire(*fake.site, want(2), options).chosen.size(), 2u);
   EXPECT_EQ(slept, 4);
   EXPECT_EQ(told, 1);
-  ASSERT_EQ(fake.store.entered.size(), 1u) << "the place in line is kept";
+  ASSERT_EQ(fake.store.entered.size(), 1u) << "the ticket is kept";
   EXPECT_EQ(fake.store.entered[0].eligible, fake.store.slots);
 }
 
@@ -135,7 +135,7 @@ TEST_F(LateDriver, AGpuThatTurnsOutToBePartitionedIsTakenAsAWhole) {
   auto request = want(1);
   request.on = {"0"};
   EXPECT_EQ(acquire(*fake.site, request, {}).claim.keys().size(), 2u);
-  EXPECT_EQ(fake.store.entered.size(), 2u) << "nobody keeps a place for what he did not stand in line for";
+  EXPECT_EQ(fake.store.entered.size(), 2u) << "nobody keeps a ticket for what he did not stand in line for";
 }
 
 TEST_F(LateDriver, ItIsUnavailableWhenTheWaitIsOver) {
@@ -156,7 +156,7 @@ TEST_F(LateDriver, AGpuThatIsSickWhenItAnswersEndsNoWaitEither) {
   };
   EXPECT_EQ(acquire(*fake.site, want(2), {}).chosen.size(), 2u);
   EXPECT_EQ(slept, 8);
-  EXPECT_EQ(fake.store.entered.size(), 1u) << "the place in line is kept";
+  EXPECT_EQ(fake.store.entered.size(), 1u) << "the ticket is kept";
 }
 
 TEST_F(LateDriver, AnInterruptEndsTheWait) {

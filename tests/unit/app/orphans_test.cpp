@@ -428,7 +428,7 @@ TEST_F(OrphansTest, WhatOneRunnerHasEndedAtItsLimitTheNextOneTellsSo) {
   EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
 }
 
-// A lane of an earlier build leaves in its file how another task's end went that had this place.
+// A lane of an earlier build leaves in its file how another task's end went that had this bay.
 TEST_F(OrphansTest, HowTheEndOfAnotherRunWentSaysNothing) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
   model::EndingOfOrphan& ending = record.endings[0];
@@ -557,7 +557,7 @@ TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByBeingGivenUp) {
   orphans->look_after();
   EXPECT_FALSE(orphans->none_is_seen());
   EXPECT_TRUE(orphans->sight().unseen.empty());
-  EXPECT_EQ(orphans->sight().seen, (std::set<port::SeenPlace>{{0, model::to_text(boot)}})) << "its namespace is not known";
+  EXPECT_EQ(orphans->sight().seen, (std::set<port::SeenFrom>{{0, model::to_text(boot)}})) << "its namespace is not known";
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by one that sees it";
 }
 

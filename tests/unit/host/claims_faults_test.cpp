@@ -117,7 +117,7 @@ TEST_F(Faults, WithoutANoteNothingIsSharedAndTheRestGoesOn) {
 // my note.
 std::function<void()> at_note;
 
-TEST_F(Faults, WhoComesWhileASharerTakesHisPlaceIsSeenBeforeTheClaimIsGiven) {
+TEST_F(Faults, WhoComesWhileASharerTakesHisBerthIsSeenBeforeTheClaimIsGiven) {
   auto made = options(StateLocation::named(directory));
   made.step_hook = [](const char* step) {
     if (std::string(step) == "slots locked" && at_note) std::exchange(at_note, nullptr)();

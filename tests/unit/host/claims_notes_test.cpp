@@ -194,7 +194,7 @@ TEST_F(Notes, OnlyItsOwnerMakesANoteLive) {
   EXPECT_TRUE(read().live().empty());
 }
 
-TEST_F(Notes, AStrangersWordForAPlaceCountsOnlyWhereItIsTheOnlyOne) {
+TEST_F(Notes, AStrangersWordForABerthCountsOnlyWhereItIsTheOnlyOne) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be several users";
   Fd kept;   // in each child
   auto first = user(anna, [&] { return !!(kept = put(share_of(0, 3, 1000, false))); });

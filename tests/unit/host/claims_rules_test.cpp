@@ -38,7 +38,7 @@ struct LockRules : ClaimStoreTest {
   }
 };
 
-TEST_F(LockRules, WhoSharesWithoutAPlaceIsListed) {
+TEST_F(LockRules, WhoSharesWithoutABerthIsListed) {
   auto store = open_claim_store(options(StateLocation::named(directory)));
   Fd node = open_node("gpu.GPU-0", O_RDWR);
   ASSERT_EQ(::flock(node.get(), LOCK_SH), 0);

@@ -194,7 +194,7 @@ class UnorderedWaiter : public Unordered {
   WrittenTicket mine;
 };
 
-TEST_F(UnorderedWaiter, AnOverwrittenTicketGoesBackToItsPlaceWithItsNumber) {
+TEST_F(UnorderedWaiter, AnOverwrittenTicketIsWrittenAgainWithItsNumber) {
   forge(mine.index, written(7));
   EXPECT_FALSE(ticket->step(fifo_rule(wanted)));
   ASSERT_EQ(tickets().size(), 1u);
@@ -377,7 +377,7 @@ TEST_F(Unordered, APidThatIsUsedAgainIsNotAStoppedWaiter) {
   EXPECT_FALSE(ticket->step(fifo_rule(wanted))) << "another process is stopped, not the waiter";
 }
 
-TEST_F(Unordered, ASharerWithoutAPlaceIsUnknownAndNotNobody) {
+TEST_F(Unordered, ASharerWithoutABerthIsUnknownAndNotNobody) {
   auto store = open();
   Fd shared = node("gpu.GPU-0");
   ASSERT_EQ(::flock(shared.get(), LOCK_SH), 0);

@@ -89,7 +89,7 @@ TEST(MachineFile, AnUnknownNameGivesTheNearestAndTheList) {
   EXPECT_THAT(complaint("nowhere", {}), HasSubstr("no shipped machines were found"));
 }
 
-TEST(MachineFile, ABrokenFileIsRefusedWithThePlaceOfTheMistake) {
+TEST(MachineFile, ABrokenFileIsRefusedWithThePositionOfTheMistake) {
   Folder folder;
   EXPECT_THAT(complaint(folder / "absent.json"),
               HasSubstr("cannot read the machine file: " + folder / "absent.json: No such file"));

@@ -177,7 +177,7 @@ TEST_F(OwnDirectory, WhoseMarkWasSweptAwayStaysWhileThereIsAnythingInIt) {
   EXPECT_TRUE(fs::exists(plain + "/0123456789abcdef"));
 }
 
-TEST_F(OwnDirectory, CannotBeMadeInAPlaceThatIsNotThere) {
+TEST_F(OwnDirectory, CannotBeMadeInAFolderThatIsNotThere) {
   fs::remove_all(base);
   try {
     open();

@@ -217,7 +217,7 @@ TEST_F(QueueFileTest, WhatARunnerDoesNotSeeIsToldUntilTheNextOneSits) {
   const auto told = read_unseen(note);
   ASSERT_TRUE(told);
   ASSERT_EQ(told->tasks.size(), 2u);
-  EXPECT_EQ(told->seen, (std::set<port::SeenPlace>{{8, ""}, {0, "a boot"}}));
+  EXPECT_EQ(told->seen, (std::set<port::SeenFrom>{{8, ""}, {0, "a boot"}}));
   auto first = told->find(run_of_task(1, 2, 3));
   ASSERT_TRUE(first);
   EXPECT_THAT(first->why, testing::AllOf(testing::HasSubstr("it is"), testing::HasSubstr("elsewhere")));
@@ -270,7 +270,7 @@ TEST_F(QueueFileTest, WhatARunnerTellsIsWrittenAgainUntilItStands) {
 
 // Of a runner in another pid namespace, which may see what was started in there alone.
 TEST_F(QueueFileTest, WhoseRunnerIsRelievedSeesNoLessThanThatOne) {
-  const auto note_of = [](const port::UnseenRun& unseen, const std::set<port::SeenPlace>& seen) {
+  const auto note_of = [](const port::UnseenRun& unseen, const std::set<port::SeenFrom>& seen) {
     return UnseenNote{1, in_first_user_namespace() ? 0 : user_namespace(), seen, {{unseen, {{unseen.task, unseen.task}}}}};
   };
   const std::uint64_t ours = pid_namespace();

@@ -37,14 +37,14 @@ TEST(TaskPool, AStreamThatCannotBeMadeLeavesNoDescriptorOpen) {
     port::ProcessSpec spec;
     spec.argv = {"true"};
     const std::vector<int> before = numbers(true);
-    const std::size_t place = pool.open(spec);
+    const std::size_t bay = pool.open(spec);
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
     const rlimit one_pipe_only{static_cast<rlim_t>(numbers(false).at(2)) + 1, limit.rlim_max};   // and one number more
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_pipe_only), 0);
-    EXPECT_THROW(pool.start(place), Error);
+    EXPECT_THROW(pool.start(bay), Error);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    pool.close(place);
+    pool.close(bay);
     EXPECT_EQ(numbers(true), before);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
@@ -57,15 +57,15 @@ TEST(TaskPool, ATaskThatFailsInItsProcessLeavesNoDescriptorOpen) {
     spec.argv = {"true"};
     spec.cwd = "/tmp/no-such-directory";         // after it has got its process, as where it finds no descriptor there
     const std::vector<int> before = numbers(true);
-    const std::size_t place = pool.open(spec);
-    EXPECT_THROW(pool.start(place), Error);
-    EXPECT_EQ(numbers(true), before);            // also of a place that is kept for another
-    pool.close(place);
+    const std::size_t bay = pool.open(spec);
+    EXPECT_THROW(pool.start(bay), Error);
+    EXPECT_EQ(numbers(true), before);            // also of a bay that is kept for another
+    pool.close(bay);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// What happens to the pool's one place, until it is of this kind.
+// What happens to the pool's one bay, until it is of this kind.
 // One turn may bring several; what comes behind the one that is waited for is kept.
 class Events {
  public:
@@ -93,19 +93,19 @@ TEST(TaskPool, AGroupKeepsItsNumberUntilNothingIsSignalledByIt) {
     Events events(pool);
     port::ProcessSpec spec;
     spec.argv = {"sh", "-c", "sleep 1000 & exit 3"};
-    const std::size_t place = pool.open(spec);
-    pool.start(place);
+    const std::size_t bay = pool.open(spec);
+    pool.start(bay);
     const port::PoolEvent end = events.until(port::PoolEvent::Kind::ended);
     EXPECT_EQ(end.how.exit_code, 3);
     ASSERT_TRUE(end.left_group);
     siginfo_t command{};
     ASSERT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), 0);
     EXPECT_GT(command.si_pid, 0) << "not waited for: the kernel gives its number to nobody";
-    EXPECT_EQ(pool.group(place).size(), 1u);
-    pool.signal(place, model::Signal::kill);
+    EXPECT_EQ(pool.group(bay).size(), 1u);
+    pool.signal(bay, model::Signal::kill);
     events.until(port::PoolEvent::Kind::alone);
     EXPECT_EQ(::waitid(P_ALL, 0, &command, WEXITED | WNOHANG | WNOWAIT), -1) << "nobody is left";
-    pool.close(place);
+    pool.close(bay);
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
@@ -172,12 +172,12 @@ class ManyOrphans {
     port::ProcessSpec spec;
     spec.argv = {"sh", "-c", std::string("for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5; do (") + start +
                                  " & ); done; done; echo all; exec sleep 1000"};
-    place_ = pool_.open(spec);
-    pool_.start(place_);
+    bay_ = pool_.open(spec);
+    pool_.start(bay_);
     events_.until(port::PoolEvent::Kind::text);
   }
   ~ManyOrphans() {
-    pool_.close(place_);
+    pool_.close(bay_);
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   void wait_until_only(const std::vector<pid_t>& left) {
@@ -188,7 +188,7 @@ class ManyOrphans {
     }
   }
   void end_task() {
-    pool_.signal(place_, model::Signal::kill);
+    pool_.signal(bay_, model::Signal::kill);
     const port::PoolEvent end = events_.until(port::PoolEvent::Kind::ended);
     EXPECT_EQ(end.how.signal, SIGKILL) << "its own end is told";
     EXPECT_FALSE(end.left_group);
@@ -197,7 +197,7 @@ class ManyOrphans {
  private:
   EpollPool pool_;
   Events events_;
-  std::size_t place_ = 0;
+  std::size_t bay_ = 0;
 };
 
 TEST(TaskPool, WhatATaskLeavesToUsIsWaitedForWhileItRuns) {
@@ -231,19 +231,19 @@ TEST(TaskPool, WhatIsGivenUpIsNobodysStrayAndIsWaitedForAtItsEnd) {
     Events events(pool);
     port::ProcessSpec spec;
     spec.argv = {"sh", "-c", "sleep 1000 & exit 3"};
-    const std::size_t place = pool.open(spec);
-    pool.start(place);
+    const std::size_t bay = pool.open(spec);
+    pool.start(bay);
     ASSERT_TRUE(events.until(port::PoolEvent::Kind::ended).left_group);
     EXPECT_TRUE(pool.out_of_reach().empty());
-    pool.give_up(place);
-    EXPECT_TRUE(pool.group(place).empty());
+    pool.give_up(bay);
+    EXPECT_TRUE(pool.group(bay).empty());
     EXPECT_TRUE(pool.strays({"claim"}).none());
     pool.end_strays({"", {"claim"}}, model::Signal::kill);
     const std::vector<pid_t> left = listed_children().value();
     ASSERT_EQ(left.size(), 1u) << "the command is waited for, what it has left lives";
     ASSERT_TRUE(zombies().empty());
-    pool.take_output(place);
-    pool.close(place);
+    pool.take_output(bay);
+    pool.close(bay);
     ::kill(left.front(), SIGKILL);
     const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!listed_children().value().empty() && std::chrono::steady_clock::now() < late) pool.wait(late);
@@ -257,11 +257,11 @@ TEST(TaskPool, ACommandThatIsGivenUpRunsOn) {
     EpollPool pool(InheritedSignals::capture(), port::OutputTo::pipes, "/tmp");
     port::ProcessSpec spec;
     spec.argv = {"sleep", "1000"};
-    const std::size_t place = pool.open(spec);
-    pool.start(place);
-    pool.give_up(place);
+    const std::size_t bay = pool.open(spec);
+    pool.start(bay);
+    pool.give_up(bay);
     EXPECT_TRUE(pool.strays({}).none());
-    pool.close(place);
+    pool.close(bay);
     ASSERT_EQ(listed_children().value().size(), 1u);
     ::kill(listed_children().value().front(), SIGKILL);
     const SteadyTime late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -280,10 +280,10 @@ TEST(TaskPool, ALookForOneClaimDoesNotKeepTheEndOfAnothersFromBeingTold) {
     port::ProcessSpec spec;
     spec.argv = {"setsid", "--fork", "sleep", "1000"};
     spec.set = {{"THOLE_CLAIM", "first/inner"}};
-    const std::size_t place = pool.open(spec);
-    pool.start(place);
+    const std::size_t bay = pool.open(spec);
+    pool.start(bay);
     if (events.until(port::PoolEvent::Kind::ended).left_group) events.until(port::PoolEvent::Kind::alone);
-    pool.close(place);
+    pool.close(bay);
     const port::Strays left = pool.strays({"second", "first"});
     EXPECT_TRUE(left.of.size() == 1 && left.of.contains("first") && left.nobodys.empty() && !left.unknown);
     EXPECT_EQ(pool.strays({"second"}).nobodys.size(), 1u);
@@ -302,10 +302,10 @@ TEST(TaskPool, AStrayThatIsGivenUpIsNoneAnyMoreAndLivesOn) {
     Events events(pool);
     port::ProcessSpec spec;
     spec.argv = {"setsid", "--fork", "sleep", "1000"};
-    const std::size_t place = pool.open(spec);
-    pool.start(place);
+    const std::size_t bay = pool.open(spec);
+    pool.start(bay);
     if (events.until(port::PoolEvent::Kind::ended).left_group) events.until(port::PoolEvent::Kind::alone);
-    pool.close(place);
+    pool.close(bay);
     ASSERT_EQ(pool.strays({"claim"}).nobodys.size(), 1u);
     pool.give_up_strays({"", {"claim"}});
     EXPECT_TRUE(pool.strays({"claim"}).none());

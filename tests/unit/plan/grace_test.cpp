@@ -139,7 +139,7 @@ TEST(Grace, WhoMakesAnotherStandFirstAtEveryLookGainsLittleByIt) {
   }
 }
 
-TEST(Grace, WhoIsGoneAtOneLookAndBackAtTheNextKeepsHisPlace) {
+TEST(Grace, WhoIsGoneAtOneLookAndBackAtTheNextKeepsHisRights) {
   Scene scene = Scene("hhhh").ticket("0123", 2).ticket("0123", 1);
   const auto all = scene.queue.tickets;
   Waiter waiter{scene, 2};
@@ -271,7 +271,7 @@ TEST(Grace, AnIntervalInWhichISleptDoesNotCountAsTheirs) {
   EXPECT_TRUE(std::holds_alternative<model::Wait>(waiter.look()));
 }
 
-TEST(Grace, WithoutAPlaceInLineThoseWhoComeLaterDoNotGoBeforeMe) {
+TEST(Grace, WithoutATicketThoseWhoComeLaterDoNotGoBeforeMe) {
   Scene scene = Scene("h");
   plan::Wants wants;
   wants.eligible = Scene::slots("0");

@@ -77,11 +77,11 @@ TEST(Lanes, OfEqualPriorityTheShorterOneGoesFirstAndStarvesNoLongOne) {
   EXPECT_EQ(in_order({timed(2, 1, 0, {}), timed(1, 1, 9, {})}), (Jobs{1, 2})) << "plain order where nothing is declared";
 }
 
-TEST(Lanes, TheShorterOneIsTheNextInLineAndTakesNobodysPlaceThere) {
+TEST(Lanes, TheShorterOneIsTheNextInLineAndTakesNobodysTicket) {
   const std::vector<Job> jobs{timed(1, 1, 0, 100), timed(2, 2, 5, 10)};
   EXPECT_EQ(plan(jobs, {}).start, Jobs{2});
   const LanePlan waits = plan(jobs, {lane(0, 1, 1, false)});
-  EXPECT_TRUE(waits.start.empty() && waits.give_way.empty()) << "the long one's place in the line is the older one";
+  EXPECT_TRUE(waits.start.empty() && waits.give_way.empty()) << "the long one's ticket is the older one";
   EXPECT_EQ(plan(jobs, {lane(0, 1, 1, true)}).start, Jobs{2});
 }
 

@@ -116,7 +116,7 @@ TEST_F(ConfigFile, AListInAVariableIsSeparatedByCommas) {
               ElementsAre("a", "b"));
 }
 
-TEST_F(ConfigFile, AnUnknownKeyIsAnErrorThatNamesPlaceAndNearest) {
+TEST_F(ConfigFile, AnUnknownKeyIsAnErrorThatNamesPositionAndNearest) {
   const std::string text = mistake_in("machine = \"x\"\n[request]\nwiat = \"1h\"\n");
   EXPECT_THAT(text, HasSubstr("bad.toml:3: request.wiat: unknown key"));
   EXPECT_THAT(text, HasSubstr("did you mean request.wait?"));

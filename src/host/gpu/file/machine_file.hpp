@@ -25,7 +25,7 @@ using ReadTopology = std::function<model::Machine(const std::string& path)>;
 class MachineFile final : public port::GpuBackend, public port::TopologySource {
  public:
   // `name`: a path, the name of a file in `directories`, or a shorthand such as "8xA100". Throws Error(usage) when it is
-  // none of these (with the nearest names) or when the file is no valid machine (with the place of the mistake).
+  // none of these (with the nearest names) or when the file is no valid machine (with the position of the mistake).
   MachineFile(const std::string& name, const std::vector<std::string>& directories, ReadTopology read_topology = {});
 
   std::string name() const { return "file"; }

@@ -86,7 +86,7 @@ struct LoadFailure {
   bool found = false;                                      // a library was there but is no driver's (a stub)
 };
 
-// Loads `path`, or when it is empty libnvidia-ml.so.1, then the unversioned name, then WSL's place. The versioned name comes
+// Loads `path`, or when it is empty libnvidia-ml.so.1, then the unversioned name, then WSL's path. The versioned name comes
 // first because the unversioned one belongs to development packages and may be a stub. Never unloaded: NVML leaves threads and
 // exit handlers behind.
 std::variant<Library, LoadFailure> load(const std::string& path);

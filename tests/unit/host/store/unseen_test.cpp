@@ -62,7 +62,7 @@ TEST_F(Unseen, DoctorsLookThrowsToo) {
 }
 
 // Otherwise another one would be chosen, or made, beside it.
-TEST_F(Unseen, APlaceThatCannotBeLookedAtMayHoldTheQueue) {
+TEST_F(Unseen, ADirectoryThatCannotBeLookedAtMayHoldTheQueue) {
   submit();
   QueuePaths paths;
   paths.state_home = directory;

@@ -14,7 +14,7 @@ std::vector<std::string> had_from_runner(pid_t runner);
 // Throws Error(unavailable) where one of these files of ours is not the same one there.
 void check_same_files(pid_t runner, const std::vector<std::string>& paths);
 
-// Whether what is to be started finds the same there as here: each of these files, or none in either place.
+// Whether what is to be started finds the same there as here: each of these files, or none here nor there.
 bool finds_same_files(pid_t runner, const std::vector<std::string>& paths);
 
 }  // namespace thole::host

@@ -1,4 +1,4 @@
-#include "cli/result_place.hpp"
+#include "cli/result_target.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -57,7 +57,7 @@ int own_descriptor(const std::string& path, const std::string& folder) {
 }
 
 // What the link says. As the kernel has it with fs.protected_symlinks: of one that a neighbour has put into /tmp nothing comes.
-std::optional<std::string> target_of(const std::string& path, const std::string& folder) {
+std::optional<std::string> link_target(const std::string& path, const std::string& folder) {
   const Fd link = open_at(AT_FDCWD, path.c_str(), O_PATH | O_NOFOLLOW);
   struct stat about {}, around {};
   if (!link || ::fstat(link.get(), &about) != 0 || ::stat(folder.c_str(), &around) != 0) return std::nullopt;
@@ -66,42 +66,42 @@ std::optional<std::string> target_of(const std::string& path, const std::string&
     errno = EACCES;
     return std::nullopt;
   }
-  char target[PATH_MAX];
-  const ssize_t length = ::readlinkat(link.get(), "", target, sizeof target);
+  char next[PATH_MAX];
+  const ssize_t length = ::readlinkat(link.get(), "", next, sizeof next);
   if (length < 0) return std::nullopt;
-  return std::string(target, static_cast<std::size_t>(length));
+  return std::string(next, static_cast<std::size_t>(length));
 }
 
-// False where the place is known by now.
-bool follow(ResultPlace& place) {
-  const std::string folder = folder_of(place.path);
+// False where the target is known by now.
+bool follow(ResultTarget& target) {
+  const std::string folder = folder_of(target.path);
   if (stands_in_proc(folder)) {
-    place.descriptor = own_descriptor(place.path, folder);
+    target.descriptor = own_descriptor(target.path, folder);
     return false;
   }
   struct stat about {};
-  if (::lstat(place.path.c_str(), &about) != 0) {
-    if (errno != ENOENT) throw not_written(place.name, errno);
-    place.is_file = true;
+  if (::lstat(target.path.c_str(), &about) != 0) {
+    if (errno != ENOENT) throw not_written(target.name, errno);
+    target.is_file = true;
     return false;
   }
-  if (S_ISDIR(about.st_mode)) throw not_written(place.name, EISDIR);
+  if (S_ISDIR(about.st_mode)) throw not_written(target.name, EISDIR);
   if (!S_ISLNK(about.st_mode)) {
-    place.is_file = S_ISREG(about.st_mode);
-    if (about.st_uid == ::geteuid()) place.mode = about.st_mode & 0777;
+    target.is_file = S_ISREG(about.st_mode);
+    if (about.st_uid == ::geteuid()) target.mode = about.st_mode & 0777;
     return false;
   }
-  const std::optional<std::string> target = target_of(place.path, folder);
-  if (!target) throw not_written(place.name, errno);
-  place.path = target->starts_with('/') ? *target : folder + "/" + *target;
+  const std::optional<std::string> next = link_target(target.path, folder);
+  if (!next) throw not_written(target.name, errno);
+  target.path = next->starts_with('/') ? *next : folder + "/" + *next;
   return true;
 }
 
-// Those that we have opened ourselves are no place for a result, whatever number was guessed.
-void check_descriptor(const ResultPlace& place) {
-  const int flags = ::fcntl(place.descriptor, F_GETFD), access = ::fcntl(place.descriptor, F_GETFL);
+// Those that we have opened ourselves are no target for a result, whatever number was guessed.
+void check_descriptor(const ResultTarget& target) {
+  const int flags = ::fcntl(target.descriptor, F_GETFD), access = ::fcntl(target.descriptor, F_GETFL);
   if (flags < 0 || access < 0 || (flags & FD_CLOEXEC) || (access & O_ACCMODE) == O_RDONLY)
-    throw not_written(place.name, EBADF);
+    throw not_written(target.name, EBADF);
 }
 
 }  // namespace
@@ -115,46 +115,46 @@ void refuse_input_as_result(Context& context, std::string_view option, const std
           .hint("name another file");
 }
 
-ResultPlace result_place(const std::string& name) {
-  ResultPlace place;
-  place.name = place.path = name;
-  place.mode = left_by_umask(0666);
+ResultTarget result_target(const std::string& name) {
+  ResultTarget target;
+  target.name = target.path = name;
+  target.mode = left_by_umask(0666);
   if (name == "-") {
-    place.descriptor = STDOUT_FILENO;
-    return place;
+    target.descriptor = STDOUT_FILENO;
+    return target;
   }
-  for (int links = 0; follow(place); ++links)
+  for (int links = 0; follow(target); ++links)
     if (links == most_links) throw not_written(name, ELOOP);
-  return place;
+  return target;
 }
 
-void try_result(const ResultPlace& place) {
-  if (place.descriptor >= 0) return check_descriptor(place);
-  if (!place.is_file) return;
-  const std::string beside = place.path + fmt::format(".{}", ::getpid());
+void try_result(const ResultTarget& target) {
+  if (target.descriptor >= 0) return check_descriptor(target);
+  if (!target.is_file) return;
+  const std::string beside = target.path + fmt::format(".{}", ::getpid());
   try {
     write_file(beside, "");
   } catch (const Error& error) {   // of a name that nobody has typed
-    throw not_written(place.name, error.sys_errno());
+    throw not_written(target.name, error.sys_errno());
   }
   ::unlink(beside.c_str());
 }
 
-void write_result(const ResultPlace& place, std::string_view text, int open_flags) {
-  if (place.descriptor >= 0) {
-    check_descriptor(place);
-    if (!put_bytes(place.descriptor, text)) throw not_written(place.name, errno);
+void write_result(const ResultTarget& target, std::string_view text, int open_flags) {
+  if (target.descriptor >= 0) {
+    check_descriptor(target);
+    if (!put_bytes(target.descriptor, text)) throw not_written(target.name, errno);
     return;
   }
-  if (place.is_file) {
+  if (target.is_file) {
     try {
-      return write_file(place.path, text, place.mode);
+      return write_file(target.path, text, target.mode);
     } catch (const Error& error) {
-      throw not_written(place.name, error.sys_errno());
+      throw not_written(target.name, error.sys_errno());
     }
   }
-  const Fd file = open_at(AT_FDCWD, place.path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | open_flags);
-  if (!file || !write_all(file.get(), text)) throw not_written(place.name, errno);
+  const Fd file = open_at(AT_FDCWD, target.path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | open_flags);
+  if (!file || !write_all(file.get(), text)) throw not_written(target.name, errno);
 }
 
 }  // namespace thole::cli

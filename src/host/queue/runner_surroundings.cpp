@@ -1,4 +1,4 @@
-#include "host/queue/runner_place.hpp"
+#include "host/queue/runner_surroundings.hpp"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -10,7 +10,7 @@
 
 namespace thole::cli {
 
-struct ResultPlace {
+struct ResultTarget {
   std::string name;                // as it was typed
   std::string path;                // of a file: without the links that led to it
   bool is_file = false;            // it is written anew beside it and renamed; else it is a device, a pipe or the like
@@ -19,16 +19,16 @@ struct ResultPlace {
 };
 
 // Follows the links by hand: a rename would replace the first of them. Throws Error(unavailable) of what cannot be written to.
-ResultPlace result_place(const std::string& name);
+ResultTarget result_target(const std::string& name);
 
 // Throws Error(usage) where a result would go into a file that is read for it, whatever its names: the machine's, or `input`
 // ("-" is stdin, "" none). Written anew, it would be lost.
 void refuse_input_as_result(Context& context, std::string_view option, const std::string& name, const std::string& input = "");
 
 // Before hours of work: throws what write_result() would, as far as it can be known. What lies there stays as it is.
-void try_result(const ResultPlace& place);
+void try_result(const ResultTarget& target);
 
 // A file whole or not at all; else as it comes. `open_flags`: of what is no file.
-void write_result(const ResultPlace& place, std::string_view text, int open_flags = 0);
+void write_result(const ResultTarget& target, std::string_view text, int open_flags = 0);
 
 }  // namespace thole::cli
