@@ -44,22 +44,22 @@ def forge_who(claim, uid, pid, flags, memory, until, command):
             of_key = 14695981039346656037
             for c in key.encode():
                 of_key = ((of_key ^ c) * 1099511628211) & MASK
-            for place in range(17):
-                record = bytearray(struct.pack("<IHH16sIIQ16sqqQII416sQ", WHO_MAGIC, slot, place, claim.encode(), uid, pid,
-                                               start_time(pid), boot(), 1, until, memory, flags | (SHARED if place else 0),
+            for berth in range(17):
+                record = bytearray(struct.pack("<IHH16sIIQ16sqqQII416sQ", WHO_MAGIC, slot, berth, claim.encode(), uid, pid,
+                                               start_time(pid), boot(), 1, until, memory, flags | (SHARED if berth else 0),
                                                (of_key >> 20) & 0xFFFFFFFF, command.encode(), 0))
                 struct.pack_into("<Q", record, 504, checksum(record) | 1)
-                who.seek(512 + (place * 128 + slot) * 512)
+                who.seek(512 + (berth * 128 + slot) * 512)
                 who.write(record)
 
 
-def note(claim, pid, flags, memory, until, command, place):
-    """A note of mine: all units are mine in this place (0 exclusively, k + 1 share place k)."""
+def note(claim, pid, flags, memory, until, command, berth):
+    """A note of mine: all units are mine in this berth (0 exclusively, k + 1 berth k of the sharers)."""
     keys, about = devices(), os.stat(DIRECTORY)
     text = bytearray(struct.pack("<Q", ((about.st_ino * 0x9E3779B97F4A7C15) & MASK) ^ about.st_dev))
-    places = bytearray(128)
+    berths = bytearray(128)
     for slot in sorted(keys):
-        places[slot] = place + 1
+        berths[slot] = berth + 1
         text += bytes([slot]) + keys[slot].encode()
     scope = 14695981039346656037
     for byte in text:
@@ -68,7 +68,7 @@ def note(claim, pid, flags, memory, until, command, place):
         struct.pack(
             "<II16sQII16sqqQQ128s288sQ",
             NOTE_MAGIC,
-            flags | (SHARED if place else 0),
+            flags | (SHARED if berth else 0),
             claim.encode(),
             start_time(pid),
             pid,
@@ -78,7 +78,7 @@ def note(claim, pid, flags, memory, until, command, place):
             until,
             memory,
             scope,
-            bytes(places),
+            bytes(berths),
             command.encode(),
             0,
         )
@@ -119,6 +119,6 @@ if __name__ == "__main__":
         forge_who(claim, int(uid), int(pid), int(flags), int(memory), int(until), command)
     elif action == "notes":
         claim, pid, flags, memory, until, command = words
-        forge_notes([note(claim, int(pid), int(flags), int(memory), int(until), command, place) for place in range(17)])
+        forge_notes([note(claim, int(pid), int(flags), int(memory), int(until), command, berth) for berth in range(17)])
     elif action == "read-lock":
         read_lock_everything()

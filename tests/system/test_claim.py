@@ -123,11 +123,11 @@ def test_a_claim_whose_words_are_not_read_can_be_released(machine):
         assert machine.free()
 
 
-def test_a_stopped_claimer_is_overtaken_and_keeps_its_place(machine):
+def test_a_stopped_claimer_is_overtaken_and_keeps_its_ticket(machine):
     claim = machine.claim()
     with Started(machine.words + ["claim", "-q", "-g", "2"]) as stopped:
         eventually(lambda: machine.status()["queue"], "it stands in line")
-        [place] = machine.status()["queue"]
+        [ticket] = machine.status()["queue"]
         stopped.kill(signal.SIGSTOP)
         eventually(lambda: state_of(stopped.pid) == "T", "it is stopped")
         with Started(machine.words + ["run", "-g", "2", "sh", "-c", "echo up; exec cat"]) as other:
@@ -135,7 +135,7 @@ def test_a_stopped_claimer_is_overtaken_and_keeps_its_place(machine):
             assert machine.run("release", claim).returncode == 0
             assert other.line() == "up"
             stopped.kill(signal.SIGCONT)
-            eventually(lambda: [one["since"] for one in machine.status()["queue"]] == [place["since"]], "it is where it was")
+            eventually(lambda: [one["since"] for one in machine.status()["queue"]] == [ticket["since"]], "it is where it was")
             other.process.stdin.close()
             assert other.wait() == 0
         claim = stopped.line()

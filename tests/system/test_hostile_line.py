@@ -24,16 +24,16 @@ def ticket(number):
                               number))
     struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
     return bytes(r)
-def put(place, number):
+def put(index, number):
     with open(D + "queue", "r+b") as file:
-        file.seek(64 + 64 * place)
+        file.seek(64 + 64 * index)
         file.write(ticket(number))
 def header(used):
     with open(D + "queue", "r+b") as file:
         file.write(struct.pack("<QQI44x", 0x3165756575716874, 1, used))
-def occupy(places):
-    for place in places:
-        fd = os.open(D + f"turn.{place}", os.O_RDWR | os.O_NONBLOCK)
+def occupy(indices):
+    for index in indices:
+        fd = os.open(D + f"turn.{index}", os.O_RDWR | os.O_NONBLOCK)
         fcntl.flock(fd, fcntl.LOCK_EX)
         held.append(fd)
 held = []
@@ -152,14 +152,14 @@ print("up", flush=True)
 with open(D + "queue", "r+b", buffering=0) as file:
     while not select.select([sys.stdin], [], [], 0)[0]:
         file.seek(64)
-        for place in range(16):
+        for index in range(16):
             r = bytearray(file.read(64))
             if len(r) < 64 or struct.unpack_from("<I", r, 20)[0] != int(sys.argv[1]): continue
             struct.pack_into("<QQ", r, 0, M, M)
             struct.pack_into("<H", r, 40, 4)
             struct.pack_into("<I", r, 44, 0)
             struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
-            os.pwrite(file.fileno(), bytes(r), 64 + 64 * place)
+            os.pwrite(file.fileno(), bytes(r), 64 + 64 * index)
 """
 
 

@@ -19,11 +19,11 @@ def word_file(name):
     os.pwrite(fd, struct.pack("<QQI44x", 0x31656e696c6f6874, number, 0), 0)
     os.fchmod(fd, 0o1644)
     return fd
-def say(fd, place, record):
-    os.pwrite(fd, record, 64 + 64 * place)
-    fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 64 + 64 * place, 64, 0))   # F_OFD_SETLK
+def say(fd, index, record):
+    os.pwrite(fd, record, 64 + 64 * index)
+    fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 64 + 64 * index, 64, 0))   # F_OFD_SETLK
 queue = os.open(D + "queue", os.O_RDWR)
-def write(place, record): os.pwrite(queue, record, 64 + 64 * place)
+def write(index, record): os.pwrite(queue, record, 64 + 64 * index)
 """
 
 # Forty of one's own, of which the first N are away at a look: another N at the next, so that another one is the first.
@@ -32,14 +32,14 @@ import ctypes, time
 said = word_file(1)
 tickets = [ticket(i + 1) for i in range(40)]
 occupy(range(40)); header(48)
-for place, record in enumerate(tickets): say(said, place, record); write(place, record)
+for index, record in enumerate(tickets): say(said, index, record); write(index, record)
 libc = ctypes.CDLL(None)
 looks = libc.inotify_init1(os.O_NONBLOCK)
 libc.inotify_add_watch(looks, D.encode(), 0x20)   # IN_OPEN
 def be_away(count):
     global away
-    for place in range(away, count): write(place, bytes(64))
-    for place in range(count, away): write(place, tickets[place])
+    for index in range(away, count): write(index, bytes(64))
+    for index in range(count, away): write(index, tickets[index])
     away = count
 print("up", flush=True)
 away, last = 0, 0.0
@@ -67,15 +67,15 @@ print("up", flush=True)
 sys.stdin.read()
 """
 
-# All places of the line, one of them said, and that for all GPUs.
-ALL_PLACES = SAY.replace("os.getpid(), 1, 0, 0, 1,", "os.getpid(), 1, 0, 0, COUNT,") + """
+# All records of the line, one of them said, and that for all GPUs.
+ALL_RECORDS = SAY.replace("os.getpid(), 1, 0, 0, 1,", "os.getpid(), 1, 0, 0, COUNT,") + """
 occupy(range(1024)); header(1024)
 said = word_file(1)
 COUNT = 4
 first = ticket(1)
 say(said, 0, first); write(0, first)
 COUNT = 1
-for place in range(1, 1024): write(place, ticket(place + 1))
+for index in range(1, 1024): write(index, ticket(index + 1))
 print("up", flush=True)
 sys.stdin.read()
 """
@@ -86,12 +86,12 @@ STOPPED_TWIN = SAY + """
 import signal
 occupy([0]); header(8)
 print("up", flush=True)
-place, pid = map(int, sys.stdin.readline().split())
+index, pid = map(int, sys.stdin.readline().split())
 child = os.fork()
 if child == 0: signal.pause()
 os.kill(child, signal.SIGSTOP)
 start = int(open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()[19])
-r = bytearray(os.pread(queue, 64, 64 + 64 * place))
+r = bytearray(os.pread(queue, 64, 64 + 64 * index))
 struct.pack_into("<IQ", r, 20, child, start)
 struct.pack_into("<I", r, 44, 0)
 struct.pack_into("<I", r, 44, checksum(bytes(r)) & 0xffffffff | 1)
@@ -134,7 +134,7 @@ def test_a_crowd_of_files_makes_nobodys_ticket_count_as_said(lab: Lab):
 def test_tickets_at_all_places_blind_nobody(lab: Lab):
     lab.init()
     holder = lab.hold("mallory", "--on", "3")     # so that the four of his ticket are not free
-    with forging(lab, ALL_PLACES, ""):
+    with forging(lab, ALL_RECORDS, ""):
         for user in ("alice", "root"):
             status = limited(lab, user, "status").stdout
             assert "Too many open files" not in status and "3 free" in status, status

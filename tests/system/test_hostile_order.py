@@ -1,5 +1,5 @@
 # ctest: timeout 600
-"""Who writes over what shows the order, or knows when others look, gains no place by it once he has stopped, and keeps nobody
+"""Who writes over what shows the order, or knows when others look, gains nothing by it once he has stopped, and keeps nobody
 from starting meanwhile."""
 import sys
 
@@ -16,10 +16,10 @@ import sys
 victim = int(sys.argv[1])
 queue = os.open(D + "queue", os.O_RDWR)
 wiped = 0
-for place in range(32):
-    record = os.pread(queue, 64, 64 + 64 * place)
+for index in range(32):
+    record = os.pread(queue, 64, 64 + 64 * index)
     if len(record) == 64 and struct.unpack_from("<Q", record, 56)[0] and struct.unpack_from("<I", record, 16)[0] == victim:
-        os.pwrite(queue, bytes(64), 64 + 64 * place)
+        os.pwrite(queue, bytes(64), 64 + 64 * index)
         wiped += 1
 print(wiped)
 """
@@ -34,8 +34,8 @@ occupy([0]); header(8); say(said, 0, first); write(0, first)
 units = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in sorted(glob.glob(D + "gpu.*"))]
 who = os.open(D + "who", os.O_RDWR)
 print("up", flush=True)
-sys.stdin.readline()                                       # nobody takes a place whose mailbox is open
-boxes = [os.open(D + f"turn.{place}", os.O_RDWR | os.O_NONBLOCK) for place in range(1, 8)]
+sys.stdin.readline()                                       # nobody takes a ticket whose mailbox is open
+boxes = [os.open(D + f"turn.{index}", os.O_RDWR | os.O_NONBLOCK) for index in range(1, 8)]
 def wake():
     for box in boxes: os.write(box, b"!")
 while not select.select([sys.stdin], [], [], 0.12)[0]:

@@ -444,7 +444,7 @@ def test_without_gpus_no_state_directory_is_needed(box):
 
 @pytest.mark.parametrize("output", [[], ["--line-buffer"], ["-u"]])
 def test_items_that_find_no_descriptor_wait_for_the_end_of_others(tmp_path, output):
-    """More places than there are descriptors for."""
+    """More bays than there are descriptors for."""
     few = 64
     done = Box(tmp_path, gpus=4).map("-g", "4", "--per-gpu", "16", *output, "sh", "-c", "sleep 0.2; echo {}", ":::", *range(80),
                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))

@@ -155,8 +155,8 @@ def test_a_ticket_that_is_wiped_for_a_moment_lets_nobody_off(box):
             wiper.join()
 
 
-def started_with_two_places(box, tmp_path, limit):
-    """A map with two places on GPU 1, whose items come when the test writes them."""
+def started_with_two_bays(box, tmp_path, limit):
+    """A map with two bays on GPU 1, whose items come when the test writes them."""
     items = subprocess.Popen([THOLE, "map", "--on", "1", "--per-gpu", "2", "--time", limit, "--", "sh", "-c",
                               f"echo {{}} >> {tmp_path}/begun; sleep 3; echo {{}} >> {tmp_path}/ended"],
                              env=box, stdin=subprocess.PIPE, start_new_session=True)
@@ -170,7 +170,7 @@ def test_nor_does_an_idle_place_of_a_map_begin_a_task_that_would_end_later(box, 
     thole(box, "claim", "--on", "0", "--time", "8s")
     with subprocess.Popen([THOLE, "run", "-q", "-g", "2", "--", "sh", "-c", f"echo wide >> {tmp_path}/begun"], env=box) as wide:
         eventually(lambda: len(waiting(box)) == 1, "it waits")
-        items = started_with_two_places(box, tmp_path, "5s")
+        items = started_with_two_bays(box, tmp_path, "5s")
         eventually(lambda: (tmp_path / "ended").exists(), "the first task has ended")
         items.stdin.write(b"two\n")
         items.stdin.close()
@@ -179,7 +179,7 @@ def test_nor_does_an_idle_place_of_a_map_begin_a_task_that_would_end_later(box, 
 
 
 def test_the_end_of_a_map_s_lane_is_that_of_its_last_task(box, tmp_path):
-    items = started_with_two_places(box, tmp_path, "20s")
+    items = started_with_two_bays(box, tmp_path, "20s")
     claims = lambda: json.loads(thole(box, "status", "--json").stdout)["claims"]
     thole(box, "extend", claims()[0]["id"], "10m")
     extended = claims()[0]["until"]

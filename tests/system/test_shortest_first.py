@@ -15,15 +15,15 @@ ON = ("--on", "0,1")
 # Says that it declared a second, and never starts. `sys.argv`: how many, and whether it says its tickets in a file of its own.
 FORGED = SAY.replace("os.getpid(), 1, 0, 0, 1,", "os.getpid(), 1, 0, 1, 1,") + """
 count, says = int(sys.argv[1]), sys.argv[2] == "says"
-places = range(20, 20 + count)
-occupy(places)
+indices = range(20, 20 + count)
+occupy(indices)
 header(20 + count)
 number = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 said = word_file(1)
-for place in places:
-    record = ticket(number + place)
-    if says: say(said, place, record)
-    write(place, record)
+for index in indices:
+    record = ticket(number + index)
+    if says: say(said, index, record)
+    write(index, record)
 print("up", flush=True)
 sys.stdin.read()
 """
