@@ -1,4 +1,4 @@
-// What the durable queue costs: submissions one process each and in bulk, a lane's turn between two tasks beside a bare commit
+// What the durable queue costs: submissions one process each and in bulk, a lane's round between two tasks beside a bare commit
 // of one row, lists, cancellation and the size of the file at a million tasks. Usage: bench_store [tasks [submissions [part]]]
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,8 +108,8 @@ void lines(const std::string& folder, std::uint64_t tasks) {
   row("submit with a line each", static_cast<double>(tasks) / (packing + storing), "tasks/s");
 }
 
-void turns(const std::string& folder, std::uint64_t tasks) {
-  const std::string directory = fresh(folder, "turns");
+void rounds(const std::string& folder, std::uint64_t tasks) {
+  const std::string directory = fresh(folder, "rounds");
   SqliteJobStore store(JobStoreOptions{.directory = directory});
   const port::Submission array = job(tasks);
   const auto id = store.submit({&array, 1}, now()).at(0).id;
@@ -125,16 +125,16 @@ void turns(const std::string& folder, std::uint64_t tasks) {
   bare.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER)");
   const std::uint64_t block = std::max<std::uint64_t>(tasks / 4, 1);
   std::uint64_t done = 0, rows = 0;
-  double turning = 0, committing = 0;
+  double rounds_take = 0, committing = 0;
   while (done < tasks) {
     const std::uint64_t until = std::min(tasks, done + block);
-    turning += timed([&] {
+    rounds_take += timed([&] {
       for (; done < until; ++done) {
         wish.bays[0].log_offset = done * 100;
-        const auto turn = store.turn(ends, wish, now());
+        const auto round = store.round(ends, wish, now());
         port::TaskEnd end;
         end.job = id;
-        end.index = turn.taken.at(0).index;
+        end.index = round.taken.at(0).index;
         end.at = now();
         end.exit_code = 0;
         end.log_length = 100;
@@ -146,8 +146,8 @@ void turns(const std::string& folder, std::uint64_t tasks) {
       for (std::uint64_t i = 0; i < block; ++i, ++rows) bare.run("INSERT INTO t VALUES(?, ?)", rows, rows);
     });
   }
-  store.turn(ends, std::nullopt, now());
-  row("a turn (a task's end, the next one's start)", turning / static_cast<double>(tasks) * 1e6, "us");
+  store.round(ends, std::nullopt, now());
+  row("a round (a task's end, the next one's start)", rounds_take / static_cast<double>(tasks) * 1e6, "us");
   row("bare commit of one row", committing / static_cast<double>(rows) * 1e6, "us");
   row("file with that many finished tasks", static_cast<double>(bytes_of(directory)) / (1 << 20), "MiB");
   row("jobs (a process's first look)", timed([&] { store.rest(); (void)store.jobs({}); }) * 1e3, "ms");
@@ -203,6 +203,6 @@ int main(int argc, char** argv) {
   if (wanted("lines")) lines(folder, tasks);
   if (wanted("cancel")) cancelling(folder, tasks);
   if (wanted("choose")) choosing(folder);
-  if (wanted("turns")) turns(folder, tasks);
+  if (wanted("rounds")) rounds(folder, tasks);
   std::filesystem::remove_all(folder);
 }

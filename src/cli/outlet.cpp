@@ -136,7 +136,7 @@ struct Outlet::Lines {
 
   ssize_t write_some(int fd, std::string_view bytes);
   bool put_now(int fd, std::string_view& bytes);
-  bool put_in_turn(int fd, std::string_view& bytes);
+  bool put_in_order(int fd, std::string_view& bytes);
   void keep(const std::shared_ptr<Lines>& self, Kept kept, std::unique_lock<std::mutex>& lock);
   bool start(const std::shared_ptr<Lines>& self, Line& line);
   void write_kept(Line& line);
@@ -179,7 +179,7 @@ bool Outlet::Lines::put_now(int fd, std::string_view& bytes) {
 }
 
 // The same, but for what was told before and is still kept.
-bool Outlet::Lines::put_in_turn(int fd, std::string_view& bytes) {
+bool Outlet::Lines::put_in_order(int fd, std::string_view& bytes) {
   if (const int why = targets[number(fd)].failed) {
     errno = why;
     return false;
@@ -284,7 +284,7 @@ Outlet* Outlet::current() { return outlet; }
 bool Outlet::put(int fd, std::string_view bytes) {
   std::unique_lock lock(lines_->mutex);
   fd = lines_->own(fd);
-  if (!lines_->put_in_turn(fd, bytes)) return false;
+  if (!lines_->put_in_order(fd, bytes)) return false;
   if (!bytes.empty()) lines_->keep(lines_, {.fd = fd, .text = std::string(bytes), .bytes = bytes.size()}, lock);
   return true;
 }
@@ -307,7 +307,7 @@ bool Outlet::put_file(int fd, Kept kept) {
     std::unique_lock lock(lines_->mutex);
     kept.fd = lines_->own(fd);
     std::string_view piece(part.data(), static_cast<std::size_t>(n));
-    if (!lines_->put_in_turn(kept.fd, piece)) return false;
+    if (!lines_->put_in_order(kept.fd, piece)) return false;
     kept.at += static_cast<std::size_t>(n) - piece.size();
     if (piece.empty()) continue;
     if (!kept.is_own_file) kept.bytes = kept.end - kept.at;

@@ -50,7 +50,7 @@ struct TakenTask {
   std::vector<std::string> cells;                  // its item's, where the job has items
   std::optional<Seconds> time;                     // its limit, as of now
 };
-struct Turn {
+struct Round {
   std::vector<TakenTask> taken;                    // fewer than wished: the job has no more that may go now
   std::vector<model::JobId> ended;                 // jobs whose last task ended with this, or was skipped because of it
 };
@@ -95,7 +95,7 @@ class JobWork : public JobFile {
   // Records ends and takes tasks, in one transaction: what a lane does between two tasks. An end of a run that is not
   // going on changes nothing, so an end may be recorded twice. That what was taken may begin is on the disk when this returns:
   // after a loss of power it is never queued again, though its end may be unknown.
-  virtual Turn turn(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
+  virtual Round round(std::span<const TaskEnd> ends, const std::optional<TakeWish>& wish, WallTime now) = 0;
 };
 
 }  // namespace thole::port

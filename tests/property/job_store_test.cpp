@@ -88,7 +88,7 @@ class Play {
     port::TakeWish wish;
     wish.job = some_job();
     wish.bays.resize(*rc::gen::inRange(1u, 4u));
-    const auto taken = store_->turn({}, wish, at(now_)).taken;
+    const auto taken = store_->round({}, wish, at(now_)).taken;
     RC_ASSERT(taken.size() <= wish.bays.size());
   }
 
@@ -106,7 +106,7 @@ class Play {
       end.unstarted = *rc::gen::arbitrary<bool>();
       if (*rc::gen::arbitrary<bool>()) end.ready = at(now_ + *rc::gen::inRange(0, 8));
     }
-    store_->turn({&end, 1}, std::nullopt, at(now_));
+    store_->round({&end, 1}, std::nullopt, at(now_));
   }
 
   void alter() {

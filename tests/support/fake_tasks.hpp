@@ -37,7 +37,7 @@ struct FakeTask {
 };
 
 // What is to be done aside is done when the test's pool finds time for it.
-class AsideInTurn final : public Aside {
+class LateAside final : public Aside {
  public:
   int fd() const override { return done_.fd(); }
   void begin(std::function<void()> work) override { work_ = std::move(work); }
@@ -67,7 +67,7 @@ class FakePool final : public port::TaskPool {
  public:
   using Kind = port::PoolEvent::Kind;
 
-  FakePool(FakeClock& clock, AsideInTurn& aside, std::function<bool()> can_claim)
+  FakePool(FakeClock& clock, LateAside& aside, std::function<bool()> can_claim)
       : clock_(clock), aside_(aside), can_claim_(std::move(can_claim)) {}
 
   std::map<std::string, FakeTask> tasks;         // by the last word; any other is a FakeTask{}
@@ -229,7 +229,7 @@ class FakePool final : public port::TaskPool {
   }
 
   FakeClock& clock_;
-  AsideInTurn& aside_;
+  LateAside& aside_;
   std::function<bool()> can_claim_;
   std::map<std::size_t, Bay> bays_;
   std::multimap<SteadyTime, std::function<void()>> happens_;

@@ -27,7 +27,7 @@ struct MapLane {
   unsigned busy = 0;
   bool leaving = false;                  // takes no further task
   bool gave_up = false;                  // on what lives of a task's group
-  std::uint64_t asked_in = 0;            // the last turn in which it was asked whether others want its GPUs
+  std::uint64_t asked_in = 0;            // the last round in which it was asked whether others want its GPUs
   unsigned renewals = 0;                 // of what its tasks are told of its GPUs
   LaneRest rest;
 
@@ -54,7 +54,7 @@ bool is_ending(const MapLane& lane, const std::vector<MapBay>& bays);
 // Of its tasks, which have a limit each: one may have been extended, or have begun before the others.
 std::optional<SteadyTime> last_limit(const MapLane& lane, const std::vector<MapBay>& bays);
 
-// What is left behind, once a turn.
+// What is left behind, once a round.
 struct RestLook {
   std::vector<std::string> claims;       // that were asked for
   port::Strays left;

@@ -114,7 +114,7 @@ class Map {
   std::vector<MapBay> bays_;                // by bay
   std::vector<std::size_t> idle_;
   TasksToCome tasks_;
-  std::uint64_t turn_ = 0;               // one a wait
+  std::uint64_t round_ = 0;              // one a wait
   std::size_t most_lanes_ = 1;           // this machine has GPUs for; known with the first lane
   bool whole_claim_used_ = false;        // an outer claim without locks of our own: a second lane would be the same GPUs
   bool no_more_lanes_ = false;           // asking failed while others run

@@ -24,7 +24,7 @@ constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when ther
 void Map::fill() {
   while (!idle_.empty() && !wants_ && !held_up_) {
     const std::size_t number = idle_.back();
-    if (MapLane& lane = *bays_[number].lane; std::exchange(lane.asked_in, turn_) != turn_ && wanted_by_others(lane)) {
+    if (MapLane& lane = *bays_[number].lane; std::exchange(lane.asked_in, round_) != round_ && wanted_by_others(lane)) {
       take_no_more(lane);                // they came while it had no task for the bay
       continue;
     }
@@ -108,7 +108,7 @@ void Map::open_lane(LaneGain gain) {
     bays_[number].rank = rank;
     lane->bays.push_back(number);
   }
-  lane->asked_in = turn_;                // it has only begun
+  lane->asked_in = round_;               // it has only begun
   idle_.insert(idle_.end(), lane->bays.rbegin(), lane->bays.rend());
   lanes_.push_back(std::move(lane));
 }
@@ -131,10 +131,10 @@ bool Map::is_left(MapLane& lane, std::optional<RestLook>& look) {
     look->left = pool_.strays(look->claims);
     if (!look->left.spared.empty()) caution(spared_text(look->left.spared));
   }
-  const RestTurn turn{pool_, look->left, now(), wanted_.patience, [this](const auto& left) { tell_left_behind(left); },
-                      [this](const auto& others) { tell_out_of_reach(others); }};
-  if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, turn);
-  if (lane.rest.is_over(lane.gain.acquired.claim.id(), turn) && *look->by_nobodys) return true;
+  const RestRound round{pool_, look->left, now(), wanted_.patience, [this](const auto& left) { tell_left_behind(left); },
+                        [this](const auto& others) { tell_out_of_reach(others); }};
+  if (!look->by_nobodys) look->by_nobodys = nobodys_.is_over(look->claims, busy() > 0, round);
+  if (lane.rest.is_over(lane.gain.acquired.claim.id(), round) && *look->by_nobodys) return true;
   take_no_more(lane);
   timed_ = true;
   return false;
@@ -266,7 +266,7 @@ void Map::vacate(MapBay& bay, std::size_t number) {
   bay.life.reset();
   --lane.busy;
   wants_ = false;
-  lane.asked_in = turn_;
+  lane.asked_in = round_;
   if (!lane.leaving && wanted_by_others(lane)) take_no_more(lane);
   if (!lane.leaving) idle_.push_back(number);
 }
@@ -328,7 +328,7 @@ void Map::run_all() {
     fill();
     claim_or_give_back();
     if (over()) break;
-    ++turn_;
+    ++round_;
     sleep(&Map::handle);
   }
 }

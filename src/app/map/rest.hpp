@@ -18,7 +18,7 @@ namespace thole::app {
 
 inline constexpr Millis found_anew{1000};  // with nothing left as long as that, what is found next is another
 
-struct RestTurn {
+struct RestRound {
   port::TaskStrays& pool;
   const port::Strays& left;              // what all of them are judged by: one process may be found by one look in many
   SteadyTime now{};
@@ -32,7 +32,7 @@ class RestEnd {
  public:
   // Is nothing left (or given up)? Else the next step is taken where it is time; ask again at deadline(), and whenever the pool
   // wakes.
-  bool is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestTurn& turn);
+  bool is_over(const port::Whose& whose, const std::vector<std::string>& left, const RestRound& round);
 
   void wait(SteadyTime now);             // a moment, without a step; the next one is the first again
   void begin_anew();
@@ -51,7 +51,7 @@ class RestEnd {
 // Those of one lane, whose tasks have ended.
 class LaneRest {
  public:
-  bool is_over(const std::string& claim, const RestTurn& turn);
+  bool is_over(const std::string& claim, const RestRound& round);
   std::optional<SteadyTime> deadline() const { return end_.deadline(); }
   bool given_up() const { return end_.given_up(); }
   void hurry(SteadyTime now) { end_.hurry(now); }
@@ -64,7 +64,7 @@ class LaneRest {
 class NobodysRest {
  public:
   // `lanes`: the claims of all lanes, and of those that have gone and given up on some: what was looked for. `tasks_run`: any.
-  bool is_over(const std::vector<std::string>& lanes, bool tasks_run, const RestTurn& turn);
+  bool is_over(const std::vector<std::string>& lanes, bool tasks_run, const RestRound& round);
   void a_task_begins() { end_.begin_anew(); }   // what that will leave behind has all its time
   std::optional<SteadyTime> deadline() const { return end_.deadline(); }
   void hurry(SteadyTime now) { end_.hurry(now); }

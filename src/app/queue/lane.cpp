@@ -41,7 +41,7 @@ class Lane {
   std::optional<model::Job> job_for_claim(const model::Job& first);
   bool claim(model::JobId first);
   std::optional<model::Job> best_job(std::uint64_t request_class);
-  void turn(bool take);
+  void round(bool take);
   void drop_ends();
   void let_go();
   void leave(const std::string& why);
@@ -71,7 +71,7 @@ class Lane {
   bool leaving_ = false;                         // it takes no more tasks
   bool set_aside_ = false;                       // the file our job is in: nobody can be told what becomes of it
   bool newer_ = false;                           // that file is a newer thole's: it finds the ends in the record
-  std::optional<SteadyTime> retry_at_;           // of a turn that the store had no room for
+  std::optional<SteadyTime> retry_at_;           // of a round that the store had no room for
   Millis retry_pause_ = first_retry;
   std::optional<SteadyTime> trim_at_;
 };
@@ -122,16 +122,16 @@ std::optional<model::Job> Lane::best_job(std::uint64_t request_class) {
 
 // What ended goes into the store and what is next comes out of it, in one transaction. A store without room is asked again
 // later: until then the ends stand in the record.
-void Lane::turn(bool take) {
+void Lane::round(bool take) {
   if (set_aside_) return drop_ends();
   if (newer_) return tasks_.ends().clear();              // they stand in the record
   const WallTime now = site_.clock.wall();
   std::optional<port::TakeWish> wanted;
   if (take) wanted = tasks_.wish();
   if (tasks_.ends().empty() && !wanted) return;
-  port::Turn turn;
+  port::Round round;
   try {
-    turn = ports_.jobs.turn(tasks_.ends(), wanted, now);
+    round = ports_.jobs.round(tasks_.ends(), wanted, now);
   } catch (const port::NewerFile& error) {
     newer_ = true;
     leave(error.full() + "; this lane ends after its present tasks, and how they ended is left to the newer one");
@@ -155,18 +155,18 @@ void Lane::turn(bool take) {
   retry_at_.reset();
   retry_pause_ = first_retry;
   const bool others_concerned =
-      !turn.ended.empty() || std::ranges::any_of(tasks_.ends(), [](const auto& end) { return end.ready.has_value(); });
+      !round.ended.empty() || std::ranges::any_of(tasks_.ends(), [](const auto& end) { return end.ready.has_value(); });
   tasks_.ends().clear();
   // A task begins only where the next runner would find what we note of it.
   const bool told_to_end = is_told_to_end();
-  const bool stands = turn.taken.empty() || (!told_to_end && ports_.lanes.stands(seat_));
+  const bool stands = round.taken.empty() || (!told_to_end && ports_.lanes.stands(seat_));
   if (!stands && !told_to_end) leave("somebody has removed this lane's files; it ends after its present tasks");
-  for (const port::TakenTask& taken : turn.taken)
+  for (const port::TakenTask& taken : round.taken)
     stands && may_begin(taken) && tasks_.sees_its_gpus() ? tasks_.begin(taken) : tasks_.give_back(taken);
   const bool began = tasks_.any() || std::ranges::any_of(tasks_.ends(), [](const auto& end) { return !end.unstarted; });
   const bool first = began && tasks_.notes().claimed();
   carefully([&] {
-    for (model::JobId job : turn.ended) notify(ports_, job);
+    for (model::JobId job : round.ended) notify(ports_, job);
     if (first || others_concerned) tell_runner();   // the next lane may start, or what waited for this job
   });
 }
@@ -300,10 +300,10 @@ LaneEnd Lane::run(const model::Job& first) {
   tasks_.prepare(*job, spec_);
   wait_for_word_of_the_end();
   bool take = true;                              // until others go first
-  for (bool first_turn = true;; first_turn = false) {
+  for (bool first_round = true;; first_round = false) {
     if (!retry_at_) {
-      if (take && tasks_.has_free_bay()) take = first_turn ? !is_told_to_end() && next_may_begin() : may_go_on();
-      turn(take);
+      if (take && tasks_.has_free_bay()) take = first_round ? !is_told_to_end() && next_may_begin() : may_go_on();
+      round(take);
       if (!tasks_.ends().empty() && !retry_at_) continue;   // some could not even begin
     }
     const bool behind = tasks_.notes().behind();   // else the record has what is not in the store

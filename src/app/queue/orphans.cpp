@@ -366,11 +366,11 @@ void Orphans::record_end(const Orphan& orphan, const Remains& remains) {
   const auto* unknown = std::get_if<Unknown>(&remains);
   if (orphan.over_time && orphan.was_told_to_end && unknown && !unknown->command)
     end.reason = "told to end at its time limit; " + end.reason;
-  const port::Turn turn = ports_.jobs.turn({&end, 1}, std::nullopt, now);
+  const port::Round round = ports_.jobs.round({&end, 1}, std::nullopt, now);
   const auto after = ports_.jobs.task(task.job, task.index);   // what was to be cancelled has become that
   ports_.say(fmt::format("job {}.{}: its lane cannot be reached; {}", task.job, task.index,
                          model::to_string(after ? after->state : end.state)));
-  for (model::JobId job : turn.ended) notify(ports_, job);
+  for (model::JobId job : round.ended) notify(ports_, job);
 }
 
 // Of many tasks of a job the same is said once.

@@ -1,4 +1,4 @@
-// The outputs of tasks that wait for their turn to be shown, however many: some MiB of them in memory, the others one behind
+// The outputs of tasks that wait to be shown, however many: some MiB of them in memory, the others one behind
 // the other in a file without a name. So neither memory nor descriptors grow with the tasks that a slow one keeps waiting.
 #pragma once
 

@@ -65,7 +65,7 @@ void open_to_its_owner(int directory, const std::string& name) {
     (void)!::chmod(fmt::format("/proc/self/fd/{}", inner.get()).c_str(), 0700);
 }
 
-// A directory that is found in one of those in `top` comes up beside it, and has its turn later. Nothing is closed to root.
+// A directory that is found in one of those in `top` comes up beside it, and comes later. Nothing is closed to root.
 void empty(int top, Rights rights) {
   const auto open_to_us = [&](int directory, const std::string& name) {
     if (rights == Rights::of_the_owner) open_to_its_owner(directory, name);

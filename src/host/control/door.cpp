@@ -160,7 +160,7 @@ void Door::accept_clients() {
   }
 }
 
-// One read a turn: the descriptor stays ready while there is more, and a client that writes without end delays nobody.
+// One read a round: the descriptor stays ready while there is more, and a client that writes without end delays nobody.
 bool Door::read_from(Client& client, port::Order& order) {
   char buffer[longest_request];
   const ssize_t n = ::recv(client.fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);

@@ -121,7 +121,7 @@ class Table {
   Table(const std::string& text, const std::string& what) : lines_(split_lines(text)), what_(what) {}
 
   // "GPUs 0,1: …", of lists of CPUs that look cut. nvidia-smi cuts them where the column ends: machines whose CPUs are numbered
-  // by turns over the sockets show "0,2,4,6,8,10" and no more of 32 CPUs (seen from driver 525 to 580).
+  // by rounds over the sockets show "0,2,4,6,8,10" and no more of 32 CPUs (seen from driver 525 to 580).
   std::optional<std::string> cut_lists() const {
     std::vector<std::string> gpus;
     for (std::size_t i = 0; i < names_.size(); ++i)

@@ -1,10 +1,10 @@
 // How this works. Parent and probe talk over a socket pair that is the probe's descriptors 0 and 1; lines both ways, a lone "."
-// ends an answer. One question of this user is asked at a time (turn.hpp).
+// ends an answer. One question of this user is asked at a time (asking.hpp).
 //
 // The complete answers are kept in `<name>.last`. They are shown, with their age, while the driver does not answer; and a run
-// that had to wait for its turn takes the answer of the same question that was asked after its own would have been.
+// that had to wait for the lock takes the answer of the same question that was asked after its own would have been.
 //
-// A probe that is slow when the patience is over, and not stuck, is not killed: it goes on, we keep our turn, and the same
+// A probe that is slow when the patience is over, and not stuck, is not killed: it goes on, we keep the lock, and the same
 // question asked again hears the rest. A program that ends hangs up on it, and the probe decides whether to leave; within a
 // process that lives on it is killed, because a child that nobody knows of does not belong there.
 #include "host/probe/runner.hpp"
@@ -47,12 +47,12 @@ std::int64_t monotonic_ms() { return std::chrono::duration_cast<Millis>(Clock::n
 
 WallTime wall_now() { return std::chrono::floor<Millis>(std::chrono::system_clock::now()); }
 
-// Ends our turn, unless the lock was left to an abandoned probe (then there is none here any more) or a question is open.
+// Gives our lock back, unless the lock was left to an abandoned probe (then there is none here any more) or a question is open.
 template <class Question>
 struct GiveBack {
-  const ProbeTurn& turn;
+  const AskingLock& lock;
   const std::optional<Question>& open;
-  ~GiveBack() { if (!open) turn.give_back(); }
+  ~GiveBack() { if (!open) lock.give_back(); }
 };
 
 }  // namespace
@@ -64,8 +64,8 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
   if (pending_ && pending_->request != request) discard();
   const bool again = pending_.has_value();
   if (!again)
-    if (auto outcome = take_turn(deadline)) return *outcome;
-  GiveBack<Pending> turn{turn_, pending_};
+    if (auto outcome = take_lock(deadline)) return *outcome;
+  GiveBack<Pending> lock{asking_, pending_};
   if (!again && whom == AnswerFor::all)
     if (auto outcome = replay_if_newer(request, asked_ms, on_record)) return *outcome;
   Pending question = again ? *std::exchange(pending_, std::nullopt) : Pending{request, {}, monotonic_ms()};
@@ -79,13 +79,13 @@ ProbeOutcome ProbeRunner::ask(const std::string& request, Millis patience, const
 }
 
 // Without a usable runtime directory there is none to take.
-std::optional<ProbeOutcome> ProbeRunner::take_turn(SteadyTime deadline) {
+std::optional<ProbeOutcome> ProbeRunner::take_lock(SteadyTime deadline) {
   if (options_.runtime_dir.empty()) return std::nullopt;
-  if (!turn_.has_file()) {
+  if (!asking_.has_file()) {
     make_directory(options_.runtime_dir, 0700);
     if (!has_memory()) return std::nullopt;
   }
-  auto occupied = turn_.take(deadline);
+  auto occupied = asking_.take(deadline);
   if (!occupied) return std::nullopt;
   return ProbeOutcome{ProbeOutcome::End::occupied, std::move(occupied->why), occupied->since};
 }
@@ -98,15 +98,15 @@ std::string ProbeRunner::no_probe(int sys_errno) const {
 // Spawns the probe in a session of its own. Returns why that failed.
 std::optional<std::string> ProbeRunner::start() {
   if (options_.program.empty()) return "no program to run the probe with";
-  turn_.asks(0);
+  asking_.asks(0);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return no_probe(errno);
   Fd ours(above_standard(ends[0])), theirs(above_standard(ends[1]));
   // Sources of dup2 must not be its targets, or a later action overwrites them.
   theirs = Fd(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
-  Fd lock = turn_.has_file() ? Fd(::fcntl(turn_.descriptor(), F_DUPFD_CLOEXEC, 10)) : Fd();
-  if (!theirs || (turn_.has_file() && !lock)) return no_probe(errno);
+  Fd lock = asking_.has_file() ? Fd(::fcntl(asking_.descriptor(), F_DUPFD_CLOEXEC, 10)) : Fd();
+  if (!theirs || (asking_.has_file() && !lock)) return no_probe(errno);
 
   SpawnTables t;
   ::posix_spawn_file_actions_adddup2(&t.actions, theirs.get(), 0);
@@ -132,7 +132,7 @@ ProbeOutcome ProbeRunner::put(Pending& question, SteadyTime deadline, const OnRe
   for (bool was_warm = warm();; was_warm = false) {
     if (!warm())
       if (auto why = start()) return {ProbeOutcome::End::not_started, *why, {}};
-    turn_.asks(pid_);
+    asking_.asks(pid_);
     std::string line = question.request + "\n";
     ProbeOutcome outcome{ProbeOutcome::End::crashed, "", {}};
     if (::send(channel_.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
@@ -183,7 +183,7 @@ ProbeOutcome ProbeRunner::hear(Pending& question, SteadyTime deadline, const OnR
 }
 
 ProbeOutcome ProbeRunner::late() const {
-  return {ProbeOutcome::End::timed_out, "it did not answer in time", turn_.asked_since().value_or(wall_now())};
+  return {ProbeOutcome::End::timed_out, "it did not answer in time", asking_.asked_since().value_or(wall_now())};
 }
 
 ProbeOutcome ProbeRunner::give_up() {
@@ -208,9 +208,9 @@ void ProbeRunner::discard() {
   kill_child(pid);
   pollfd p{alive.get(), POLLIN, 0};
   if (alive) ::poll(&p, 1, kill_patience_ms);
-  if (::waitpid(pid, nullptr, WNOHANG) == 0) return turn_.leave_to(pid);
+  if (::waitpid(pid, nullptr, WNOHANG) == 0) return asking_.leave_to(pid);
   helper_ended(pid);                                       // reaped, or somebody else's SIGCHLD handling did
-  turn_.give_back();                                       // which an open question had kept
+  asking_.give_back();                                     // which an open question had kept
 }
 
 // How the probe ended by itself; reaps it.
@@ -260,7 +260,7 @@ std::optional<LastAnswer> ProbeRunner::kept_answer(const char* which) const {
 // Also where that one was not answered in time: else many who wait for a driver that hangs would have to do so one by one.
 std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& request, std::int64_t asked_ms,
                                                          const OnRecord& on_record) const {
-  if (!turn_.has_file() || monotonic_ms() - asked_ms < 2) return std::nullopt;  // no wait: nobody asked meanwhile
+  if (!asking_.has_file() || monotonic_ms() - asked_ms < 2) return std::nullopt;  // no wait: nobody asked meanwhile
   for (const char* which : {answered, late_answer}) {
     const auto kept = kept_answer(which);
     if (!kept || kept->request != request || monotonic_ms() - kept->age.count() < asked_ms) continue;
@@ -271,7 +271,7 @@ std::optional<ProbeOutcome> ProbeRunner::replay_if_newer(const std::string& requ
 }
 
 void ProbeRunner::remember(const Pending& question, const char* which) const {
-  if (!turn_.has_file()) return;
+  if (!asking_.has_file()) return;
   std::string text = boot_id() + " " + std::to_string(question.began_ms) + "\n" + question.request + "\n";
   for (const std::string& line : question.lines) text += line + "\n";
   text += ".\n";

@@ -11,7 +11,7 @@
 
 #include "base/fd.hpp"
 #include "base/time.hpp"
-#include "host/probe/turn.hpp"
+#include "host/probe/asking.hpp"
 
 namespace thole::host {
 
@@ -77,7 +77,7 @@ class ProbeRunner {
   void discard();
 
  private:
-  std::optional<ProbeOutcome> take_turn(SteadyTime deadline);
+  std::optional<ProbeOutcome> take_lock(SteadyTime deadline);
   std::optional<std::string> start();
   std::string no_probe(int sys_errno) const;
   // A question whose answer has not ended.
@@ -98,7 +98,7 @@ class ProbeRunner {
   std::string file(const char* suffix) const { return options_.runtime_dir + "/" + options_.name + suffix; }
 
   ProbeOptions options_;
-  ProbeTurn turn_{file(".lock")};
+  AskingLock asking_{file(".lock")};
   Fd channel_;                                             // our end of the socket pair
   pid_t pid_ = 0;
   std::string buffer_;

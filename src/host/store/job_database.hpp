@@ -24,7 +24,7 @@ enum class Durable { later, now };
 // How long the log grows before it is brought home, which takes two syncs. Whoever opens the queue while nobody else has it
 // open reads all of it: 64 pages, some eight submissions, cost `thole submit` a fraction of a millisecond, 1,000 several. A
 // lane has it open all the time and finishes thousands of tasks a second.
-inline constexpr int pages_of_commands = 64, pages_of_turns = 512;
+inline constexpr int pages_of_commands = 64, pages_of_rounds = 512;
 
 class JobDatabase {
  public:

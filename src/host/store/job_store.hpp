@@ -45,7 +45,7 @@ class SqliteJobStore : public port::JobStore {
   std::vector<model::Job> candidates(WallTime now, unsigned per_class) override;
   std::optional<WallTime> next_due(WallTime now) override;
   std::vector<model::Task> running() override;
-  port::Turn turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) override;
+  port::Round round(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) override;
   void booted(const model::Boots& boots, WallTime now) override;
   void go_no_further(std::span<const model::JobId> but) override;
   void rest() override;
@@ -55,8 +55,8 @@ class SqliteJobStore : public port::JobStore {
   bool renew() override { return file_.renew(); }
 
  private:
-  std::optional<port::Turn> turn_with(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish,
-                                      WallTime now, Durable durable);
+  std::optional<port::Round> try_round(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish,
+                                       WallTime now, Durable durable);
 
   // The chunk of items read last: a lane goes through them in order.
   struct Chunk {

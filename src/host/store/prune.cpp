@@ -59,7 +59,7 @@ std::vector<JobId> SqliteJobStore::prune(const port::Keep& keep, WallTime now) {
   Database& db = file_.database();
   std::vector<JobId> forgotten;
   {
-    JobDatabase::Writing writing(file_, Durable::later, pages_of_turns);
+    JobDatabase::Writing writing(file_, Durable::later, pages_of_rounds);
     std::uint64_t left = keep.at_once;
     for (const Doomed& doomed : doomed(db, keep, now)) {
       // A large job goes piece by piece; its own row last.
@@ -75,7 +75,7 @@ std::vector<JobId> SqliteJobStore::prune(const port::Keep& keep, WallTime now) {
     writing.commit(false);
   }
   // The room goes back to the file system, as much at a time as was just made.
-  JobDatabase::Writing writing(file_, Durable::later, pages_of_turns);
+  JobDatabase::Writing writing(file_, Durable::later, pages_of_rounds);
   db.execute("PRAGMA incremental_vacuum(1000)");
   writing.commit(false);
   return forgotten;

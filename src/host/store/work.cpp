@@ -1,4 +1,4 @@
-// The runner's side: which jobs may go next, and the turn a lane takes between two tasks.
+// The runner's side: which jobs may go next, and the round of a lane between two tasks.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -292,17 +292,18 @@ std::vector<model::Task> SqliteJobStore::running() {
   return tasks;
 }
 
-port::Turn SqliteJobStore::turn(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish, WallTime now) {
-  if (std::optional<port::Turn> done = turn_with(ends, wish, now, Durable::later)) return std::move(*done);
-  return std::move(*turn_with(ends, wish, now, Durable::now));
+port::Round SqliteJobStore::round(std::span<const port::TaskEnd> ends, const std::optional<port::TakeWish>& wish,
+                                  WallTime now) {
+  if (std::optional<port::Round> done = try_round(ends, wish, now, Durable::later)) return std::move(*done);
+  return std::move(*try_round(ends, wish, now, Durable::now));
 }
 
 // Nothing: a task that would be taken may not begin without a sync.
-std::optional<port::Turn> SqliteJobStore::turn_with(std::span<const port::TaskEnd> ends,
-                                                    const std::optional<port::TakeWish>& wish, WallTime now, Durable durable) {
+std::optional<port::Round> SqliteJobStore::try_round(std::span<const port::TaskEnd> ends,
+                                                     const std::optional<port::TakeWish>& wish, WallTime now, Durable durable) {
   Database& db = file_.database();
-  port::Turn result;
-  JobDatabase::Writing writing(file_, durable, pages_of_turns);
+  port::Round result;
+  JobDatabase::Writing writing(file_, durable, pages_of_rounds);
   Ledger ledger(db, now);
   for (const port::TaskEnd& end : ends) record_end(db, ledger, end);
   if (wish) {
@@ -331,7 +332,7 @@ void SqliteJobStore::booted(const model::Boots& boots, WallTime now) {
   const std::uint64_t mounting = mounting_of(open_at(AT_FDCWD, file_.directory().c_str(), O_RDONLY | O_DIRECTORY));
   const bool is_another_mounting = mounting != 0 && mounting != then;
   if (boot == model::Boot::this_one && *marked == boots.now() && !is_another_mounting && untold_runs(db).empty()) return;
-  JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
+  JobDatabase::Writing writing(file_, Durable::now, pages_of_rounds);
   Ledger ledger(db, now);
   tell_untold(db, ledger, boots, now);
   if (boot == model::Boot::another || (is_another_mounting && then != 0))
@@ -349,7 +350,7 @@ void SqliteJobStore::booted(const model::Boots& boots, WallTime now) {
 void SqliteJobStore::go_no_further(std::span<const JobId> but) {
   Database& db = file_.database();
   if (marked_further(db, but).empty()) return;
-  JobDatabase::Writing writing(file_, Durable::now, pages_of_turns);
+  JobDatabase::Writing writing(file_, Durable::now, pages_of_rounds);
   for (const JobId job : marked_further(db, but)) forget_mark(db, job);
   writing.commit(false);
 }

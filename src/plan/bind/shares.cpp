@@ -210,10 +210,10 @@ std::vector<Share> divide(const Machine& machine, const Cores& cores, const mode
 
 std::vector<Share> by_cache(const Machine& machine, const Cores& cores) {
   std::vector<Share> shares;
-  std::map<CoreList, std::size_t> turns;       // of the GPUs near the same cores
+  std::map<CoreList, std::size_t> given;       // to GPUs near the same cores
   for (std::size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const Territory near = territory(machine, gpu, Reach::node, cores);
-    const std::size_t turn = turns[near.cores]++;
+    const std::size_t at = given[near.cores]++;
     Share& share = shares.emplace_back();
     share.lack = near.lack;
     std::map<int, CoreList> caches;
@@ -233,7 +233,7 @@ std::vector<Share> by_cache(const Machine& machine, const Cores& cores) {
     std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
       return cpus(a.second) != cpus(b.second) ? cpus(a.second) > cpus(b.second) : a.second < b.second;
     });
-    const auto& [number, list] = order[turn % order.size()];
+    const auto& [number, list] = order[at % order.size()];
     share.cores = list;
     share.why = fmt::format("L3 cache {} of {}", number, cores.place_of(near.cores));
   }

@@ -153,7 +153,7 @@ Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& 
   std::map<Core, std::size_t> number;          // of the bundle that a core heads
   for (std::size_t gpu = 0; gpu < package.size(); ++gpu) {
     if (std::find(package.begin(), package.end(), package[gpu]) - package.begin() < static_cast<std::ptrdiff_t>(gpu))
-      continue;                                // this package has had its turn
+      continue;                                // this package has had its share
     Cores owned;
     for (std::size_t other = gpu; other < package.size(); ++other)
       if (package[other] == package[gpu]) owned.insert(owned.end(), node[other].begin(), node[other].end());
@@ -166,9 +166,9 @@ Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& 
       bundles.contents[known->second].push_back(core);
       heads.push_back(known->second);
     }
-    std::size_t turn = 0;
+    std::size_t at = 0;
     for (const Core& core : sorted(package[gpu]))
-      if (!std::binary_search(owned.begin(), owned.end(), core)) bundles.contents[heads[turn++ % heads.size()]].push_back(core);
+      if (!std::binary_search(owned.begin(), owned.end(), core)) bundles.contents[heads[at++ % heads.size()]].push_back(core);
   }
   for (const Cores& mine : node) {
     Indices& list = bundles.lists.emplace_back();

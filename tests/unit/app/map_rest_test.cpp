@@ -32,18 +32,18 @@ class LeftBehind : public port::TaskStrays {
 
 class MapRest : public testing::Test {
  protected:
-  RestTurn turn() {
+  RestRound round() {
     const auto into = [](std::vector<std::string>& all) {
       return [&all](const std::vector<std::string>& told) { all.insert(all.end(), told.begin(), told.end()); };
     };
     return {pool_, pool_.left, now_, seconds(10), into(told_), into(out_of_reach_)};
   }
-  bool is_over() { return rest_.is_over("claim", turn()); }
+  bool is_over() { return rest_.is_over("claim", round()); }
   bool at_the_deadline() {
     now_ = rest_.deadline().value();
     return is_over();
   }
-  bool nobodys_is_over(bool tasks_run) { return nobodys_.is_over({"claim"}, tasks_run, turn()); }
+  bool nobodys_is_over(bool tasks_run) { return nobodys_.is_over({"claim"}, tasks_run, round()); }
   bool at_nobodys_deadline(bool tasks_run) {
     now_ = nobodys_.deadline().value();
     return nobodys_is_over(tasks_run);

@@ -116,7 +116,7 @@ class MapTest : public testing::Test {
 
   test::FakeSite site;
   std::vector<std::string> all;                  // GPUs
-  test::AsideInTurn aside;
+  test::LateAside aside;
   std::function<bool()> can_claim = [this] { return site.store.idle().size() >= wanted.lane.request.gpus; };
   test::FakePool pool{site.clock, aside, [this] { return can_claim(); }};
   NoBinder binder;

@@ -126,7 +126,7 @@ TEST_F(ProbeRunnerTest, AMissingProgramIsNotStarted) {
   EXPECT_EQ(outcome.end, End::not_started);
   EXPECT_THAT(outcome.detail, HasSubstr("No such file"));
   ProbeRunner works(script("read q; echo ."));
-  EXPECT_EQ(ask(works).end, End::complete);                // the turn was given back
+  EXPECT_EQ(ask(works).end, End::complete);                // the lock was given back
 }
 
 TEST_F(ProbeRunnerTest, TheLastCompleteAnswerIsKeptForOtherRuns) {
@@ -189,7 +189,7 @@ TEST_F(ProbeRunnerTest, NoSecondProbeIsAskedWhileTheFirstHasNotAnswered) {
 }
 
 // Ctrl-Z: its probe goes on, and is in a session of its own.
-TEST_F(ProbeRunnerTest, WhoIsStoppedWhileItAsksKeepsTheTurnFromNobody) {
+TEST_F(ProbeRunnerTest, WhoIsStoppedWhileItAsksKeepsTheLockFromNobody) {
   claim_tests::Child stopped([&](claim_tests::Child& self) {
     ProbeRunner runner(script("read q; echo started; read q; echo .; read more"));
     const auto stops = [&](std::string_view) {
@@ -214,7 +214,7 @@ TEST_F(ProbeRunnerTest, WhoIsStoppedWhileItAsksKeepsTheTurnFromNobody) {
   });
 }
 
-TEST_F(ProbeRunnerTest, WhoDropsAnOpenQuestionGivesHisTurnBack) {
+TEST_F(ProbeRunnerTest, WhoDropsAnOpenQuestionGivesTheLockBack) {
   ProbeRunner first(script("read q; read never"));
   EXPECT_EQ(first.ask("question", Millis(50), [](std::string_view) { return std::nullopt; }, AnswerFor::all,
                       [] { return true; }).end, End::timed_out);
@@ -255,11 +255,11 @@ TEST_P(ProbeRunnerWaits, WhoHadToWaitTakesAnAnswerToAQuestionAskedMeanwhile) {
     ProbeRunner runner({directory_ + "/none", {}, directory_, "probe-test"});  // could not ask itself
     EXPECT_EQ(ask(runner).end, GetParam().end);
   });
-  while (descriptors_on(lock) < 2) std::this_thread::yield();                  // it has asked for its turn
+  while (descriptors_on(lock) < 2) std::this_thread::yield();                  // it has asked for the lock
   std::string boot = *read_file("/proc/sys/kernel/random/boot_id");
   auto began = std::chrono::duration_cast<Millis>(steady_now().time_since_epoch()).count();
   write_file(directory_ + "/probe-test." + GetParam().file, fmt::format("{} {}\nquestion\nfresh\n.\n", trim(boot), began));
-  // The turn may come in the very millisecond of asking only if the clock has not moved on.
+  // The lock may come in the very millisecond of asking only if the clock has not moved on.
   while (std::chrono::duration_cast<Millis>(steady_now().time_since_epoch()).count() < began + 3) std::this_thread::yield();
   holder.reset();
   waiter.join();

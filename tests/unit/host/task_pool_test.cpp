@@ -66,7 +66,7 @@ TEST(TaskPool, ATaskThatFailsInItsProcessLeavesNoDescriptorOpen) {
 }
 
 // What happens to the pool's one bay, until it is of this kind.
-// One turn may bring several; what comes behind the one that is waited for is kept.
+// One wait may bring several; what comes behind the one that is waited for is kept.
 class Events {
  public:
   explicit Events(EpollPool& pool) : pool_(pool) {}

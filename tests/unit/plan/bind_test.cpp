@@ -248,7 +248,7 @@ TEST(Bind, L3TakesTheCachesOfTheNodeInTurn) {
   const Machine machine = box({.cores = 8, .threads = 2, .l3 = 4}, {0, 0, 0});
   EXPECT_THAT(cpus(machine, request(BindMode::l3, {{0}, {1}, {2}})), ElementsAre("0-3,8-11", "4-7,12-15", "0-3,8-11"));
   EXPECT_THAT(cpus(machine, request(BindMode::l3, {{1}})), ElementsAre("4-7,12-15"))
-      << "the others have their turn all the same";
+      << "the others have their share all the same";
   Machine unknown = machine;
   for (model::Cpu& cpu : unknown.cpus) cpu.l3.reset();
   EXPECT_THAT(cpus(unknown, request(BindMode::l3, {{0}})), ElementsAre("0-15!"));

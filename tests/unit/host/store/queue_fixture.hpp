@@ -60,11 +60,11 @@ class QueueTest : public ::testing::Test {
     wish.bays.resize(count);
     for (unsigned i = 0; i < count; ++i) wish.bays[i] = {i, "1.log", 100};
     wish.gpus = {"GPU-a", "GPU-b"};
-    return store->turn({}, wish, now).taken;
+    return store->round({}, wish, now).taken;
   }
 
-  port::Turn finish(model::JobId of, model::TaskIndex index, model::TaskState state, WallTime now = at(2),
-                    std::optional<WallTime> ready = std::nullopt) {
+  port::Round finish(model::JobId of, model::TaskIndex index, model::TaskState state, WallTime now = at(2),
+                     std::optional<WallTime> ready = std::nullopt) {
     port::TaskEnd end;
     end.job = of;
     end.index = index;
@@ -72,7 +72,7 @@ class QueueTest : public ::testing::Test {
     end.at = now;
     end.ready = ready;
     end.exit_code = state == model::TaskState::done ? 0 : 1;
-    return store->turn({&end, 1}, std::nullopt, now);
+    return store->round({&end, 1}, std::nullopt, now);
   }
   // Takes and finishes all there is.
   void run_all(model::JobId of, model::TaskState state = model::TaskState::done) {

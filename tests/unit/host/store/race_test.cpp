@@ -54,7 +54,7 @@ class Race : public QueueTest {
     return true;
   }
 
-  // A lane that takes whatever goes next, finishes it with the next turn, and is done with what is queued when it began.
+  // A lane that takes whatever goes next, finishes it with the next round, and is done with what is queued when it began.
   static bool run_one(SqliteJobStore& store, int pipe) {
     const auto candidates = store.candidates(at(1), 1);
     if (candidates.empty()) return true;
@@ -62,10 +62,10 @@ class Race : public QueueTest {
     wish.job = candidates[0].id;
     std::vector<port::TaskEnd> ends;
     for (;;) {
-      const port::Turn turn = store.turn(ends, wish, at(1));
+      const port::Round round = store.round(ends, wish, at(1));
       for (const port::TaskEnd& end : ends) say(pipe, {Said::Kind::finished, end.runs, end.job, end.index});
-      if (turn.taken.empty()) return true;
-      const port::TakenTask& task = turn.taken[0];
+      if (round.taken.empty()) return true;
+      const port::TakenTask& task = round.taken[0];
       say(pipe, {Said::Kind::took, task.runs, task.job, task.index});
       ends.assign(1, {});
       ends[0].job = task.job;
@@ -142,7 +142,7 @@ TEST_F(Race, CancelAndStartHaveOneWinner) {
     const pid_t taker = start([&](SqliteJobStore& mine, int pipe) {
       port::TakeWish wish;
       wish.job = id;
-      if (!mine.turn({}, wish, at(1)).taken.empty()) say(pipe, {Said::Kind::took, 1, id, 0});
+      if (!mine.round({}, wish, at(1)).taken.empty()) say(pipe, {Said::Kind::took, 1, id, 0});
       return false;
     });
     const auto altered = alter(id, port::Verb::cancel);

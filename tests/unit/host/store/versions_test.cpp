@@ -92,7 +92,7 @@ TEST_F(SetAside, WhoHasTheOldFileOpenWritesToItNoMoreAndTheNewOneIsSound) {
   const auto first = another.submit({&one, 1}, at(5)).at(0).id;
   port::TakeWish wish;
   wish.job = first;
-  ASSERT_EQ(another.turn({}, wish, at(6)).taken.size(), 1u);
+  ASSERT_EQ(another.round({}, wish, at(6)).taken.size(), 1u);
 
   EXPECT_TRUE(store->replaced());
   EXPECT_THROW(finish(first, 0, TaskState::failed), Error);   // it would be the end of another's task

@@ -69,11 +69,11 @@ TEST_F(Work, TheEndOfAnEarlierRunDoesNotEndALaterOne) {
   port::TaskEnd late;
   late.job = id;
   late.runs = 1;
-  store->turn({&late, 1}, std::nullopt, at(5));
+  store->round({&late, 1}, std::nullopt, at(5));
   EXPECT_EQ(count(id, TaskState::running), 1u);
 }
 
-TEST_F(Work, AnEndAndTheNextTaskAreOneTurn) {
+TEST_F(Work, AnEndAndTheNextTaskAreOneRound) {
   const auto id = submit(2);
   take(id);
   port::TaskEnd end;
@@ -81,8 +81,8 @@ TEST_F(Work, AnEndAndTheNextTaskAreOneTurn) {
   end.at = at(2);
   port::TakeWish wish;
   wish.job = id;
-  const auto turn = store->turn({&end, 1}, wish, at(2));
-  EXPECT_EQ(turn.taken.at(0).index, 1u);
+  const auto round = store->round({&end, 1}, wish, at(2));
+  EXPECT_EQ(round.taken.at(0).index, 1u);
   EXPECT_EQ(count(id, TaskState::done), 1u);
 }
 
@@ -93,7 +93,7 @@ TEST_F(Work, ATaskThatNeverStartedIsQueuedAgainAndHasNotRun) {
   end.job = id;
   end.state = TaskState::queued;
   end.unstarted = true;
-  store->turn({&end, 1}, std::nullopt, at(2));
+  store->round({&end, 1}, std::nullopt, at(2));
   EXPECT_THAT(candidate_ids(), ElementsAre(id));
   EXPECT_EQ(take(id).at(0).runs, 1u);
 }

@@ -1,4 +1,4 @@
-#include "host/probe/turn.hpp"
+#include "host/probe/asking.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 namespace thole::host {
 namespace {
 
-constexpr Millis turn_poll{5};                             // flock has no deadline; this is the price of one
+constexpr Millis asking_poll{5};                           // flock has no deadline; this is the price of one
 
 // "asking|abandoned PROBE ISO-TIME ASKER", as this user's own processes have written it.
 struct Note {
@@ -39,7 +39,7 @@ Note read_note(const std::string& path) {
   return note;
 }
 
-// Else its note has outlived it, and who has the turn now is about to write his own.
+// Else its note has outlived it, and who has the lock now is about to write his own.
 bool is_there(const std::string& probe) {
   const auto pid = parse_u64(probe);
   return pid && read_process(static_cast<pid_t>(*pid));
@@ -52,7 +52,7 @@ bool asker_stands_still(pid_t pid) {
 
 }  // namespace
 
-std::optional<ProbeTurn::Occupied> ProbeTurn::take(SteadyTime deadline) {
+std::optional<AskingLock::Occupied> AskingLock::take(SteadyTime deadline) {
   for (;;) {
     if (!lock_) lock_ = create_at(AT_FDCWD, path_.c_str(), O_RDWR | O_NOFOLLOW, 0600);
     if (!lock_) return std::nullopt;
@@ -71,24 +71,24 @@ std::optional<ProbeTurn::Occupied> ProbeTurn::take(SteadyTime deadline) {
     if (asker_stands_still(note.asker) && is_in_place() && ::unlink(path_.c_str()) == 0) continue;
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now >= deadline) return occupied("another probe has been waiting for the driver");
-    ::poll(nullptr, 0, static_cast<int>(std::min<long>(turn_poll.count(), std::max(poll_timeout(deadline, now), 1))));
+    ::poll(nullptr, 0, static_cast<int>(std::min<long>(asking_poll.count(), std::max(poll_timeout(deadline, now), 1))));
   }
 }
 
-void ProbeTurn::give_back() const {
+void AskingLock::give_back() const {
   if (lock_) ::flock(lock_.get(), LOCK_UN);
 }
 
-std::optional<WallTime> ProbeTurn::asked_since() const { return lock_ ? read_note(path_).since : std::nullopt; }
+std::optional<WallTime> AskingLock::asked_since() const { return lock_ ? read_note(path_).since : std::nullopt; }
 
 // It keeps the lock by its own copy. Ours is closed, so that we do not unlock it, and is opened anew next time.
-void ProbeTurn::leave_to(pid_t abandoned) {
+void AskingLock::leave_to(pid_t abandoned) {
   if (!lock_) return;
   note("abandoned", abandoned);
   lock_.reset();
 }
 
-void ProbeTurn::note(const char* what, pid_t probe) const {
+void AskingLock::note(const char* what, pid_t probe) const {
   if (!lock_) return;
   const WallTime now = std::chrono::floor<Millis>(std::chrono::system_clock::now());
   const std::string text = fmt::format("{} {} {} {}\n", what, probe, format_iso(now), ::getpid());
@@ -96,7 +96,7 @@ void ProbeTurn::note(const char* what, pid_t probe) const {
 }
 
 // Not where somebody has gone past one who was stopped, or has cleaned up.
-bool ProbeTurn::is_in_place() const {
+bool AskingLock::is_in_place() const {
   struct stat ours, there;
   return ::fstat(lock_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
          ours.st_dev == there.st_dev;

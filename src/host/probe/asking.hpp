@@ -1,9 +1,9 @@
-// Whose turn it is to ask a driver: one question of a user is asked at a time.
+// Who asks a driver: one question of a user is asked at a time.
 //
 // How this works. Who asks holds a flock, on an open file description that his probe shares. So a probe that cannot be killed
 // goes on holding it, whether or not its parent lives: the kernel itself tells the next run not to start another, and lets go
 // when the driver lets go. The text in the file says who asks, and since when. A parent that abandons its probe writes
-// `abandoned` there, so that later runs need not wait to find out. Who was stopped (Ctrl-Z) while he asked would keep the turn
+// `abandoned` there, so that later runs need not wait to find out. Who was stopped (Ctrl-Z) while he asked would keep the lock
 // for as long as he likes: whoever sees that deletes the file, and goes on with one of his own. So each of those who are
 // stopped may have left one probe in the driver, and nobody another.
 #pragma once
@@ -18,9 +18,9 @@
 
 namespace thole::host {
 
-class ProbeTurn {
+class AskingLock {
  public:
-  explicit ProbeTurn(std::string path) : path_(std::move(path)) {}
+  explicit AskingLock(std::string path) : path_(std::move(path)) {}
 
   // Why it cannot be had: a clause, with what is known of who has it.
   struct Occupied {
