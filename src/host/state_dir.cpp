@@ -315,7 +315,7 @@ bool StateDir::current() const {
   return true;
 }
 
-std::vector<Fd> StateDir::hold() const {
+std::vector<Fd> StateDir::lock_for_claim() const {
   std::vector<Fd> locks;
   if (kind == DirKind::system) return locks;
   Fd parent = open_parent_of(*this);

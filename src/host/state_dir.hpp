@@ -79,7 +79,7 @@ struct StateDir {
   bool current() const;
 
   // The locks of the directory that belong to a claim: none in the system's; the byte of the parent, the shared flock.
-  std::vector<Fd> hold() const;
+  std::vector<Fd> lock_for_claim() const;
 
   // True when nobody holds the directory, neither a living claim nor a claim's keeper. For whoever wants to delete it, or make
   // lock nodes anew.

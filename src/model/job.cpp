@@ -38,24 +38,24 @@ TaskCounts& TaskCounts::operator+=(const TaskCounts& other) {
 }
 
 // The store's query for candidates asks the same in SQL; a test keeps the two together.
-std::optional<HoldBack> held_back(const Job& job, WallTime now) {
-  if (job.counts[TaskState::queued] == 0) return HoldBack::nothing_queued;
-  if (job.terms.held) return HoldBack::held;
-  if (job.unmet > 0) return HoldBack::dependency;
-  if (job.terms.begin && *job.terms.begin > now) return HoldBack::begin;
-  if (job.terms.at_most && job.counts[TaskState::running] >= *job.terms.at_most) return HoldBack::at_most;
-  if (job.ready && *job.ready > now) return HoldBack::pause;
+std::optional<KeptBack> kept_back(const Job& job, WallTime now) {
+  if (job.counts[TaskState::queued] == 0) return KeptBack::nothing_queued;
+  if (job.terms.held) return KeptBack::held;
+  if (job.unmet > 0) return KeptBack::dependency;
+  if (job.terms.begin && *job.terms.begin > now) return KeptBack::begin;
+  if (job.terms.at_most && job.counts[TaskState::running] >= *job.terms.at_most) return KeptBack::at_most;
+  if (job.ready && *job.ready > now) return KeptBack::pause;
   return std::nullopt;
 }
 
-const char* to_string(HoldBack reason) {
+const char* to_string(KeptBack reason) {
   switch (reason) {
-    case HoldBack::nothing_queued: return "nothing queued";
-    case HoldBack::held: return "held";
-    case HoldBack::dependency: return "dependency";
-    case HoldBack::begin: return "begin";
-    case HoldBack::at_most: return "at most";
-    case HoldBack::pause: return "pause before the next try";
+    case KeptBack::nothing_queued: return "nothing queued";
+    case KeptBack::held: return "held";
+    case KeptBack::dependency: return "dependency";
+    case KeptBack::begin: return "begin";
+    case KeptBack::at_most: return "at most";
+    case KeptBack::pause: return "pause before the next try";
   }
   return "";
 }

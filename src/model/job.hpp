@@ -141,9 +141,9 @@ struct Job {
 };
 
 // Why no task of a job can go now, whatever GPUs are free. Nothing: one can.
-enum class HoldBack { nothing_queued, held, dependency, begin, at_most, pause };
-std::optional<HoldBack> held_back(const Job& job, WallTime now);
-const char* to_string(HoldBack reason);
+enum class KeptBack { nothing_queued, held, dependency, begin, at_most, pause };
+std::optional<KeptBack> kept_back(const Job& job, WallTime now);
+const char* to_string(KeptBack reason);
 
 // A task that has left the plain queued state; of the others only their number is kept.
 struct Task {

@@ -76,7 +76,7 @@ struct Use {
 struct Link {
   PciAddress to;                              // a GPU, a NIC or a switch of the fabric
   LinkKind kind = LinkKind::sys;
-  std::optional<int> count;                   // NVLink/xGMI lanes or links, where it makes sense
+  std::optional<int> count;                   // NVLink/xGMI links, where it makes sense
   std::optional<int> weight;                  // KFD's weight, for xGMI
   bool operator==(const Link&) const = default;
 };

@@ -77,7 +77,7 @@ class JobFile {
 
 class JobWork : public JobFile {
  public:
-  // Of each request class the first `per_class` jobs that nothing holds back (held_back), and what else is needed to put them
+  // Of each request class the first `per_class` jobs that nothing holds back (kept_back), and what else is needed to put them
   // in order (plan::put_in_order, which says who is first): none while draining. By priority, then age.
   virtual std::vector<model::Job> candidates(WallTime now, unsigned per_class) = 0;
   virtual std::optional<WallTime> next_due(WallTime now) = 0;   // when time alone (begin, a pause) gives a further candidate

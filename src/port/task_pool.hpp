@@ -127,7 +127,7 @@ class TaskPool : public TaskBays, public TaskGroups, public TaskStrays {
   virtual void unwatch(int fd) = 0;
 
   // With OutputTo::pipes: while it holds, what running tasks write stays in their pipes, and so they wait when these are full.
-  virtual void hold_texts(bool on) = 0;
+  virtual void keep_texts(bool on) = 0;
 
   // Sleeps until something happens or the deadline comes; valid until the next call.
   virtual std::span<const PoolEvent> wait(std::optional<SteadyTime> deadline) = 0;

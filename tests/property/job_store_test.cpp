@@ -1,5 +1,5 @@
 // Whatever is done to a queue, in whatever order: its counters are what counting gives, and the index of what may go next says
-// what model::held_back says.
+// what model::kept_back says.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -56,7 +56,7 @@ class Play {
       }
       RC_ASSERT(counted == job.counts);
       RC_ASSERT(job.ended.has_value() == (job.counts.ended() == job.tasks));
-      if (!model::held_back(job, at(now_))) may_go.push_back(job.id);
+      if (!model::kept_back(job, at(now_))) may_go.push_back(job.id);
     }
     std::vector<model::JobId> candidates;
     for (const model::Job& job : store_->candidates(at(now_), 1000)) candidates.push_back(job.id);

@@ -151,7 +151,7 @@ class FakePool final : public port::TaskPool {
 
   void watch(int fd) override { watched_.push_back(fd); }
   void unwatch(int fd) override { std::erase(watched_, fd); }
-  void hold_texts(bool) override {}
+  void keep_texts(bool) override {}
   void stop_all() override {
     say("stands still");
     clock_.passed += stands_still;

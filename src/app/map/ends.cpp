@@ -116,7 +116,7 @@ void Map::give_up(std::size_t number) {
 void Map::end_everything() {
   telling_ = false;
   stop_ = Stop::now;
-  pool_.hold_texts(false);
+  pool_.keep_texts(false);
   end_tasks(false);
   while (const auto event = next_event()) handle_quietly(*event);
   claims_.withdraw();

@@ -122,7 +122,7 @@ class Map {
   bool timed_ = false;                   // some bay has a deadline
   bool reach_unknown_ = false;           // of who has got a signal: has everybody?
   bool telling_ = true;                  // else that may be what has failed
-  bool held_up_ = false;                 // nobody takes what was told
+  bool stalled_ = false;                 // nobody takes what was told
   std::span<const port::PoolEvent> happened_;
   Stop stop_ = Stop::no;
   NobodysRest nobodys_;

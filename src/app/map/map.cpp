@@ -22,7 +22,7 @@ constexpr std::size_t most_shared_lanes = 4096;  // memory budgets say when ther
 }  // namespace
 
 void Map::fill() {
-  while (!idle_.empty() && !wants_ && !held_up_) {
+  while (!idle_.empty() && !wants_ && !stalled_) {
     const std::size_t number = idle_.back();
     if (MapLane& lane = *bays_[number].lane; std::exchange(lane.asked_in, round_) != round_ && wanted_by_others(lane)) {
       take_no_more(lane);                // they came while it had no task for the bay
@@ -57,14 +57,14 @@ bool Map::sees_its_gpus(MapLane& lane) {
 }
 
 void Map::hear_reader() {
-  held_up_ = events_.is_held_up && events_.is_held_up();
-  pool_.hold_texts(held_up_);
+  stalled_ = events_.is_stalled && events_.is_stalled();
+  pool_.keep_texts(stalled_);
 }
 
 // A lane more while there is a task for it and room; GPUs without a task are not kept from others.
 void Map::claim_or_give_back() {
   if (stop_ == Stop::no) tasks_.look_ahead();
-  const bool waiting = stop_ == Stop::no && tasks_.any() && !held_up_;
+  const bool waiting = stop_ == Stop::no && tasks_.any() && !stalled_;
   std::optional<RestLook> look;
   for (std::size_t i = lanes_.size(); i-- > 0;)
     if (MapLane& lane = *lanes_[i]; lane.busy == 0 && (lane.leaving || !waiting) && is_left(lane, look)) close_lane(lane);

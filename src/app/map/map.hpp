@@ -64,7 +64,7 @@ struct MapEvents {
 
   // Whether what was told has not been taken, and nothing more should come: nothing more is begun or read then, and idle GPUs
   // go back. That may have changed when the descriptor is readable. May throw: then all is ended.
-  std::function<bool()> is_held_up;
+  std::function<bool()> is_stalled;
   int goes_on = -1;
 };
 

@@ -16,7 +16,7 @@
 
 namespace thole::app {
 
-using model::HoldBack;
+using model::KeptBack;
 using model::Job;
 using model::TaskState;
 
@@ -34,7 +34,7 @@ class Reasons {
           const std::string& full_disk, const port::QueueDoor* door)
       : jobs_(jobs), machine_(machine), draining_(draining), now_(now), full_disk_(full_disk) {
     for (const Job& job : unended)
-      if (!model::held_back(job, now)) line_.push_back(&job);
+      if (!model::kept_back(job, now)) line_.push_back(&job);
     plan::put_in_order(line_);
     if (!door || line_.empty()) return;
     const std::string log = door->last_said();
@@ -45,7 +45,7 @@ class Reasons {
 
   std::optional<JobWait> of(const Job& job) const {
     if (open_tasks(job) == 0) return std::nullopt;
-    if (const auto reason = model::held_back(job, now_)) return because(job, *reason);
+    if (const auto reason = model::kept_back(job, now_)) return because(job, *reason);
     if (draining_) return JobWait{"drain", "the queue is drained; thole drain --off"};
     if (!full_disk_.empty()) return JobWait{"disk", why_unwritten(full_disk_)};
     if (!runner_kept_.empty())
@@ -62,15 +62,15 @@ class Reasons {
   }
 
  private:
-  std::optional<JobWait> because(const Job& job, HoldBack reason) const {
+  std::optional<JobWait> because(const Job& job, KeptBack reason) const {
     switch (reason) {
-      case HoldBack::nothing_queued:
+      case KeptBack::nothing_queued:
         return job.counts[TaskState::held] > 0 ? std::optional(JobWait{"held", held(job)}) : std::nullopt;
-      case HoldBack::held: return JobWait{"held", held(job)};
-      case HoldBack::dependency: return JobWait{"dependency", after(job)};
-      case HoldBack::begin: return JobWait{"begin", "not before " + format_local(*job.terms.begin, now_)};
-      case HoldBack::at_most: return JobWait{"at-most", at_most(job)};
-      case HoldBack::pause:
+      case KeptBack::held: return JobWait{"held", held(job)};
+      case KeptBack::dependency: return JobWait{"dependency", after(job)};
+      case KeptBack::begin: return JobWait{"begin", "not before " + format_local(*job.terms.begin, now_)};
+      case KeptBack::at_most: return JobWait{"at-most", at_most(job)};
+      case KeptBack::pause:
         return JobWait{"retry",
                        job.ready ? "tries again at " + format_local(*job.ready, now_) : std::string("tries again soon")};
     }

@@ -85,7 +85,7 @@ void add_bare_nodes(const model::Machine& machine, Arrangement& chart) {
     if (drawn.insert(node.id).second) chart.apart.push_back({node.id, node.memory_mib, true, {}, {}});
 }
 
-bool holds(const Place& place, const model::CpuSet& cpus) {
+bool covers(const Place& place, const model::CpuSet& cpus) {
   model::CpuSet own;
   for (const model::CpuSet& core : place.cores()) own = own | core;
   return !cpus.empty() && (cpus - own).empty();
@@ -99,7 +99,7 @@ Place& place_of(const Number& numa, const std::optional<model::CpuSet>& near, Ar
   const bool split = numa && std::find(chart.split.begin(), chart.split.end(), *numa) != chart.split.end();
   if (!split) {
     for (Place* place : inside)
-      if (numa ? place->numa == numa : near && holds(*place, *near)) return *place;
+      if (numa ? place->numa == numa : near && covers(*place, *near)) return *place;
     if (!numa && !near && inside.size() == 1) return *inside.front();  // near the only node there is
   }
   for (Place& place : chart.apart)

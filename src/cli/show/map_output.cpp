@@ -44,7 +44,7 @@ app::MapEvents MapOutput::events(app::RunEvents claims) {
   events.text = [this](const app::MapTask& task, bool errors, std::string_view bytes) { text(task, errors, bytes); };
   events.text_ends = [this](const app::MapTask& task) { text_ends(task); };
   events.ended = [this](const app::MapTask& task, app::MapEnd end) { ended(task, std::move(end)); };
-  events.is_held_up = [this] { return is_held_up(); };
+  events.is_stalled = [this] { return is_stalled(); };
   events.goes_on = outlet_.fd();
   return events;
 }
@@ -59,7 +59,7 @@ void MapOutput::write(int fd, std::string_view bytes) {
   if (!bytes.empty() && !put_bytes(fd, bytes) && fd != STDERR_FILENO) cannot_write(errno);
 }
 
-bool MapOutput::is_held_up() {
+bool MapOutput::is_stalled() {
   outlet_.taken();
   must_be_writable();
   return outlet_.is_behind();

@@ -50,7 +50,7 @@ class MapOutput {
   void show_first();
   void show_json(const app::MapTask& task, const app::MapEnd& end);
   void write(int fd, std::string_view bytes);
-  bool is_held_up();
+  bool is_stalled();
   void must_be_writable();                       // the log, too
   void output_must_be_writable();
   std::optional<int> drain(bool interrupted);

@@ -80,7 +80,7 @@ AllocLock::AllocLock(int alloc_fd, const std::string& directory, const AllocPati
       if (stuck) stuck(kept() + ": " + directory + "/alloc");
     }
     if (waited > patience.give_up_after)
-      throw AllocHeld(Error(ErrorCode::unavailable, kept())
+      throw AllocKept(Error(ErrorCode::unavailable, kept())
                           .about(directory + "/alloc")
                           .hint("continue or end that process (kill -CONT, kill); if none has it: sudo thole init"));
   }

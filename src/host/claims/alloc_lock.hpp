@@ -21,15 +21,15 @@ namespace thole::host {
 
 struct AllocPatience {
   Millis name_after{1500};       // then `stuck` is called, once, with a sentence that names the owner
-  Millis give_up_after{5000};    // then AllocHeld
+  Millis give_up_after{5000};    // then AllocKept
   Millis* cost = nullptr;        // becomes how long it took to see who keeps it
   std::string* keeper = nullptr; // who was seen to keep it a moment ago, or not yet (empty): then the kernel is asked
 };
 
 // Somebody keeps `alloc`; says who.
-class AllocHeld : public Error {
+class AllocKept : public Error {
  public:
-  explicit AllocHeld(Error&& error) : Error(std::move(error)) {}
+  explicit AllocKept(Error&& error) : Error(std::move(error)) {}
 };
 
 // Sleeps; Error(interrupted) as soon as one of the descriptors is readable.

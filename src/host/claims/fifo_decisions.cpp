@@ -55,7 +55,7 @@ FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, st
     return Outcome::again;
   }
   store_.hook("slots locked");
-  for (Fd& lock : pass.nodes.state().hold()) parts.locks.push_back(std::move(lock));
+  for (Fd& lock : pass.nodes.state().lock_for_claim()) parts.locks.push_back(std::move(lock));
   // Only now: with the directory's own locks held, nobody replaces it after this look.
   if (!pass.nodes.state().current()) return Outcome::moved;
   parts.passed = passed_for(pass, decision.slots);

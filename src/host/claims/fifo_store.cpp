@@ -271,7 +271,7 @@ Section::Section(FifoStore& store, AllocBudget& budget, const Said& stuck, std::
       kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) break;
       alloc_.reset();  // others meet in the new one already; every ticket is in the new queue too
-    } catch (const AllocHeld& held) {
+    } catch (const AllocKept& held) {
       kept_ = keep_from_sweeps(store.nodes().state());
       if (!store.nodes().replaced()) {
         budget.give_up(now());

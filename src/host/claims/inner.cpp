@@ -99,7 +99,7 @@ InnerDirectory open_inner_directory(const StateLocation& location, const std::st
     Fd making = open_at(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY);
     if (!making) throw Error(ErrorCode::unavailable, "cannot open").about(directory.path).because(errno);
     if (location.step_hook) location.step_hook("inner directory opened");
-    if (!hold_as_keeper(making.get())) continue;   // swept since it was opened
+    if (!lock_as_keeper(making.get())) continue;   // swept since it was opened
     mark_inner(directory, outer);
     return {std::move(directory), std::move(making)};
   }
@@ -131,7 +131,7 @@ void remove_inner_directory(const std::string& path) {
   if (const Fd directory = lock_abandoned(root.get(), path.substr(0, slash), name)) remove(root.get(), name, directory);
 }
 
-bool hold_as_keeper(int directory) {
+bool lock_as_keeper(int directory) {
   struct stat found;
   while (::flock(directory, LOCK_SH) != 0) {  // a sweep has it for a moment
     if (errno == EINTR) continue;
@@ -145,7 +145,7 @@ Fd keep_from_sweeps(const StateDir& directory) {
   if (directory.kind != DirKind::personal) return Fd();
   Fd self = open_at(directory.fd.get(), ".", O_RDONLY | O_DIRECTORY);
   if (!self) throw Error(ErrorCode::unavailable, "cannot open").about(directory.path).because(errno).hint(mend_of_want(errno));
-  hold_as_keeper(self.get());
+  lock_as_keeper(self.get());
   return self;
 }
 

@@ -46,11 +46,11 @@ Fd find_own_directory_of(const ClaimStoreOptions& options, const std::string& cl
 void remove_inner_directory(const std::string& path);
 
 // Removes what killed keepers and makers left in the personal directory `root`: directories that nothing marks and nobody holds
-// (hold_as_keeper), with nothing in them, or with a socket and whose claim does not live.
+// (lock_as_keeper), with nothing in them, or with a socket and whose claim does not live.
 void sweep_unmarked(const std::string& root, const std::function<bool(const std::string& id)>& lives);
 
 // A keeper's sign of life on its claim's directory; false when the directory was swept before it was given.
-bool hold_as_keeper(int directory);
+bool lock_as_keeper(int directory);
 
 // Removes the directories of dead claims; `lives` asks `outer` for one of mine.
 void sweep_inner_directories(const ClaimStoreOptions& options, const std::string& outer,

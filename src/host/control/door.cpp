@@ -106,7 +106,7 @@ Fd open_claim_directory(const std::string& path, bool make) {
 
 Door::Door(port::DoorSpec spec) : spec_(std::move(spec)) {
   do directory_ = open_claim_directory(spec_.directory, true);
-  while (!hold_as_keeper(directory_.get()));
+  while (!lock_as_keeper(directory_.get()));
   listener_ = Fd(above_standard(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
   ready_ = Fd(above_standard(::epoll_create1(EPOLL_CLOEXEC)));
   if (!listener_ || !ready_) cannot_open(spec_.directory, errno);

@@ -21,11 +21,11 @@ bool signal_process(const ProcessStat& process, int signal) {
   return sent == 0 || errno != EPERM;
 }
 
-bool signal_held(const Fd& process, int signal) {
+bool signal_by_pidfd(const Fd& process, int signal) {
   return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
-bool signal_group_of_held(const Fd& leader, pid_t number, int signal) {
+bool signal_group_by_pidfd(const Fd& leader, pid_t number, int signal) {
   constexpr unsigned to_its_group = 1u << 2;     // PIDFD_SIGNAL_PROCESS_GROUP, from Linux 6.9
   if (::syscall(SYS_pidfd_send_signal, leader.get(), signal, nullptr, to_its_group) == 0) return true;
   if (errno != EINVAL || !leader) return false;
@@ -39,7 +39,7 @@ bool signal_group_of_held(const Fd& leader, pid_t number, int signal) {
 Fd signal_found(pid_t number, const std::function<bool()>& is_it, int signal) {
   if (number <= 0 || number == ::getpid() || !proc_numbers_are_ours()) return Fd();
   Fd process = open_pidfd(number);
-  if (!process || !is_it() || !signal_held(process, signal)) return Fd();
+  if (!process || !is_it() || !signal_by_pidfd(process, signal)) return Fd();
   return process;
 }
 

@@ -18,11 +18,11 @@ namespace thole::host {
 // of another user: sudo).
 bool signal_process(const ProcessStat& process, int signal);
 
-// To the process that is held by this pidfd. False, with errno: it has ended, or the kernel does not let us.
-bool signal_held(const Fd& process, int signal);
+// To the process of this pidfd. False, with errno: it has ended, or the kernel does not let us.
+bool signal_by_pidfd(const Fd& process, int signal);
 
 // The same to the process group of its number, which it leads: with older kernels only while it lives.
-bool signal_group_of_held(const Fd& leader, pid_t number, int signal);
+bool signal_group_by_pidfd(const Fd& leader, pid_t number, int signal);
 
 // By a number that was read somewhere. Nobody is signalled whom `is_it` has not found to be meant while he was held, nor where
 // /proc is that of another pid namespace: what is read there of the number is not about the one who would get the signal.

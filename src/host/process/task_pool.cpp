@@ -202,8 +202,8 @@ port::TaskOutput EpollPool::take_output(std::size_t number) {
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
 void EpollPool::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-void EpollPool::hold_texts(bool on) {
-  if (to_ != port::OutputTo::pipes || std::exchange(holds_texts_, on) == on) return;
+void EpollPool::keep_texts(bool on) {
+  if (to_ != port::OutputTo::pipes || std::exchange(keeps_texts_, on) == on) return;
   for (std::size_t number = 0; number < bays_.size(); ++number) {
     if (!bays_[number]) continue;
     Bay& bay = *bays_[number];

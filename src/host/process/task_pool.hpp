@@ -56,7 +56,7 @@ class EpollPool : public port::TaskPool {
   port::TaskOutput take_output(std::size_t bay) override;
   void watch(int fd) override;
   void unwatch(int fd) override;
-  void hold_texts(bool on) override;
+  void keep_texts(bool on) override;
   std::span<const port::PoolEvent> wait(std::optional<SteadyTime> deadline) override;
   void stop_all() override;
   port::Strays strays(const std::vector<std::string>& claims) override;
@@ -128,7 +128,7 @@ class EpollPool : public port::TaskPool {
   std::vector<port::PoolEvent> events_;
   std::deque<Fd> unheard_;                       // pipes of tasks that are over, to which somebody may still write
   std::size_t groups_left_ = 0;
-  bool holds_texts_ = false;
+  bool keeps_texts_ = false;
   bool strays_left_ = false;
   bool stirred_ = false;                         // SIGCHLD has come since the last look at the children
   SteadyTime next_look_{};                       // not before, but where each end is heeded

@@ -238,8 +238,8 @@ bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int
       const pid_t its_group = ::getpgid(process.pid);
       if (group > 0 && its_group == group) return true;
       const bool leads = process.how == TaskProcess::command && its_group == process.pid;
-      if (leads && note(signal_group_of_held(process.end, its_group, signal))) group = its_group;
-      else note(signal_held(process.end, signal));
+      if (leads && note(signal_group_by_pidfd(process.end, its_group, signal))) group = its_group;
+      else note(signal_by_pidfd(process.end, signal));
       return true;
     });
   }

@@ -26,7 +26,7 @@ std::string uri(const std::string& path, const char* how) {
 
 }  // namespace
 
-bool holds_something(const std::string& path) {
+bool has_content(const std::string& path) {
   struct stat about{};
   if (::stat(path.c_str(), &about) == 0) return about.st_size > 0;
   if (says_absent(errno)) return false;
@@ -37,19 +37,19 @@ bool holds_something(const std::string& path) {
 // An index is given its size only after the log is there.
 bool log_is_lost(const std::string& path) {
   struct stat about{};
-  return ::stat((path + "-wal").c_str(), &about) != 0 && says_absent(errno) && holds_something(path + "-shm");
+  return ::stat((path + "-wal").c_str(), &about) != 0 && says_absent(errno) && has_content(path + "-shm");
 }
 
 void check_queue_file(const std::string& directory) {
   const std::string path = directory + "/queue.db";
-  if (!holds_something(path)) return;
+  if (!has_content(path)) return;
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   if (log_is_lost(path))
     throw Error(ErrorCode::unavailable, std::string(lost_log)).about(path + "-wal")
         .hint("the next command that uses the queue goes on with what is left: thole jobs");
   // The last change may stand in the log alone. That can be read as it is only where its index is.
-  const bool with_log = holds_something(path + "-wal") && holds_something(path + "-shm");
+  const bool with_log = has_content(path + "-wal") && has_content(path + "-shm");
   Database file(uri(path, with_log ? "?readonly_shm=1" : "?immutable=1"), Database::only_looks);
   schema_is_current(file, schema_steps());
 }

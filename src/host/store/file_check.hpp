@@ -9,7 +9,7 @@ namespace thole::host {
 
 // There is a file, and not just an empty one. Throws Error(unavailable) where that cannot be seen: a queue that could not be
 // looked at is none that one could begin anew.
-bool holds_something(const std::string& path);
+bool has_content(const std::string& path);
 
 // SQLite's log of the file was removed while its index knows of it. What is there is told by `lost_log`.
 bool log_is_lost(const std::string& path);

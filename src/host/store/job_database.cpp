@@ -190,7 +190,7 @@ void JobDatabase::open() {
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   turnstile_.emplace(directory_ + "/turnstile", kept_);
-  if (!holds_something(path)) make_file(path);
+  if (!has_content(path)) make_file(path);
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
@@ -244,7 +244,7 @@ bool JobDatabase::forget_lost_log(const std::string& path) {
       if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
     }
   }
-  return holds_something(lost_index(path));
+  return has_content(lost_index(path));
 }
 
 // Lanes of jobs that were in the lost log may live on and ask for more of their job by its number: no other may have it. What
@@ -253,7 +253,7 @@ void JobDatabase::pass_over_lost_numbers(const std::string& path) {
   constexpr std::uint64_t most_unbegun = 1000;
   const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
-  if (!holds_something(lost_index(path))) return;   // somebody else has
+  if (!has_content(lost_index(path))) return;   // somebody else has
   make_durable(Durable::now, pages_of_commands);
   database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
                  "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
@@ -275,14 +275,14 @@ void JobDatabase::close() {
 }
 
 void JobDatabase::rest() {
-  if (is_as_opened()) hold_index();
+  if (is_as_opened()) keep_index();
   close();
 }
 
 // Whoever opens the file and finds that nobody has its log's index empties that, and reads the whole log again. We say that
 // somebody has it by a lock that belongs to a description, not to a process: SQLite's own, which goes with the process's first
 // close of the file, leaves it alone, and our children have it too.
-void JobDatabase::hold_index() {
+void JobDatabase::keep_index() {
   index_ = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
   struct flock lock = byte_range(F_RDLCK, users_of_index, 1);
   if (index_ && ::fcntl(index_.get(), F_OFD_SETLK, &lock) != 0) index_.reset();   // then the next one reads the log

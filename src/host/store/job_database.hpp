@@ -90,7 +90,7 @@ class JobDatabase {
   void pass_over_lost_numbers(const std::string& path);
   void make_file(const std::string& path);
   void make_durable(Durable durable, int pages);
-  void hold_index();
+  void keep_index();
   bool take_back();                              // a commit that failed; false: it may be found all the same
   void shorten_log();
 
@@ -102,7 +102,7 @@ class JobDatabase {
   std::optional<Database> database_;
   Watchers watchers_;
   Fd guard_;                                     // a shared lock of the directory: what cleans /var/tmp leaves it alone
-  Fd index_;                                     // a shared lock of SQLite's index of the log; see hold_index()
+  Fd index_;                                     // a shared lock of SQLite's index of the log; see keep_index()
   std::optional<Durable> durable_;               // as the file is set now
   int pages_ = 0;
   Millis sync_time_{5};                          // a guess, until there has been one

@@ -139,7 +139,7 @@ std::optional<std::vector<port::TakenTask>> take(Database& db, Ledger& ledger, c
   if (!row || db.integer("SELECT draining FROM queue") != 0) return taken;
   for (const port::TakeWish::Bay& bay : wish.bays) {
     row->job.ready.reset();                      // by the clock of each task; see next_task
-    if (model::held_back(row->job, now)) break;
+    if (model::kept_back(row->job, now)) break;
     const auto next = next_task(db, *row, now);
     if (!next) break;
     if (!sync.ours && (next->has_row || !may_begin(db, wish.job, next->index, now, sync.takes))) return std::nullopt;

@@ -421,17 +421,17 @@ TEST_F(MapTest, WhatHasLeftTheGroupIsEndedBeforeTheGpusAreGivenBack) {
 // ---- Output and failures ----
 
 TEST_F(MapTest, NothingIsBegunWhileNobodyTakesWhatWasTold) {
-  bool held_up = false;
+  bool stalled = false;
   const Fd goes_on(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  events.is_held_up = [&] {
+  events.is_stalled = [&] {
     thole::drain(goes_on.get());
-    return held_up;
+    return stalled;
   };
   events.goes_on = goes_on.get();
-  pool.at(Millis{500}, [&] { held_up = true; });
+  pool.at(Millis{500}, [&] { stalled = true; });
   pool.at(Millis{2000}, [this] { pool.say(fmt::format("{} idle", site.store.idle().size())); });
   pool.at(Millis{9000}, [&] {
-    held_up = false;
+    stalled = false;
     const std::uint64_t one = 1;
     (void)!::write(goes_on.get(), &one, sizeof one);
   });

@@ -157,7 +157,7 @@ TEST_F(Inner, NoSweepTakesADirectoryThatSomebodyIsMakingNorOneThatHoldsMore) {
   ASSERT_EQ(::mkdir((personal + "/00000000000000e6").c_str(), 0700), 0);
   ASSERT_TRUE(open_at(AT_FDCWD, (personal + "/00000000000000e6/mine").c_str(), O_WRONLY | O_CREAT, 0600));
   const Fd maker = open_at(AT_FDCWD, making.c_str(), O_RDONLY | O_DIRECTORY);
-  ASSERT_TRUE(hold_as_keeper(maker.get()));
+  ASSERT_TRUE(lock_as_keeper(maker.get()));
   store->within(held->id());
   EXPECT_TRUE(has_directory("00000000000000e5") && has_directory("00000000000000e6"));
 }

@@ -115,19 +115,19 @@ TEST_F(StateDirTest, OneOfTheSystemThatWasDeletedGivesWayToNoFallback) {
 
 TEST_F(StateDirTest, AClaimOfTheSystemsDirectoryLocksNoneOfItsParts) {
   paths.system_owner = ::geteuid();
-  EXPECT_TRUE(make_system_dir(paths).hold().empty());
+  EXPECT_TRUE(make_system_dir(paths).lock_for_claim().empty());
 }
 
 TEST_F(StateDirTest, AnExclusiveLockOfTheDirectoryStopsNoClaim) {
   StateDir dir = open();
   Fd stranger = open_at(AT_FDCWD, dir.path.c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(::flock(stranger.get(), LOCK_EX | LOCK_NB), 0);
-  EXPECT_EQ(dir.hold().size(), 1u) << "the byte of the parent";
+  EXPECT_EQ(dir.lock_for_claim().size(), 1u) << "the byte of the parent";
 }
 
 TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
   StateDir dir = open();
-  auto claim = dir.hold();
+  auto claim = dir.lock_for_claim();
   std::filesystem::remove_all(dir.path);
   EXPECT_NE(trouble([&] { open(); }).find("deleted"), std::string::npos);
   claim.clear();
@@ -136,7 +136,7 @@ TEST_F(StateDirTest, OneDeletedUnderALivingClaimIsNotMadeAnew) {
 
 TEST_F(StateDirTest, OneWhoseParentWasMovedUnderALivingClaimIsNotMadeAnew) {
   const StateLocation location = StateLocation::named(folder.path + "/up/state");
-  auto claim = open_state_dir(location).hold();
+  auto claim = open_state_dir(location).lock_for_claim();
   std::filesystem::rename(folder.path + "/up", folder.path + "/aside");
   EXPECT_NE(trouble([&] { open_state_dir(location); }).find("deleted"), std::string::npos);
   claim.clear();
@@ -154,7 +154,7 @@ TEST_F(StateDirTest, OneThatAnotherMakesAndClaimsInMeanwhileWasNotDeleted) {
     watched.step_hook = [&](const char* step) {
       if (std::string_view(step) != "absent" || !others.empty()) return;
       others.push_back(open_state_dir(location));
-      claims.push_back(others.back().hold());
+      claims.push_back(others.back().lock_for_claim());
     };
     const StateDir mine = open_state_dir(watched);
     EXPECT_EQ(mine.path, others.at(0).path);
@@ -171,13 +171,13 @@ TEST_F(StateDirTest, WhoLooksWhileAnotherMakesItAndClaimsInItFindsIt) {
     options.units = {"GPU-a"};
     std::vector<Fd> claim;
     std::unique_ptr<port::ClaimStore> other;
-    if (step_of_other == "kept") claim = open_state_dir(options.location).hold();   // unfinished, and somebody is at it
+    if (step_of_other == "kept") claim = open_state_dir(options.location).lock_for_claim();   // and unfinished
     ClaimStoreOptions watched = options;
     watched.location.step_hook = [&](const char* step) {
       if (step != step_of_other || other) return;
       claim.clear();
       other = open_claim_store(options);
-      claim = find_state_dir(options.location)->hold();
+      claim = find_state_dir(options.location)->lock_for_claim();
     };
     EXPECT_TRUE(find_claim_store(watched)) << step_of_other;
     EXPECT_FALSE(claim.empty());
@@ -189,7 +189,7 @@ TEST_F(StateDirTest, OneThatWasEmptiedUnderAClaimIsRefusedToWhoLooks) {
   options.location = StateLocation::named(folder.path + "/named");
   options.units = {"GPU-a"};
   open_claim_store(options);
-  const std::vector<Fd> claim = find_state_dir(options.location)->hold();
+  const std::vector<Fd> claim = find_state_dir(options.location)->lock_for_claim();
   for (const auto& entry : std::filesystem::directory_iterator(folder.path + "/named"))
     std::filesystem::remove_all(entry.path());
   EXPECT_NE(trouble([&] { find_claim_store(options); }).find("emptied"), std::string::npos);
@@ -200,7 +200,7 @@ TEST_F(StateDirTest, WhoseDirectoryWasSweptBeforeHeClaimedHoldsUpTheNextOneOnlyU
   StateLocation location = StateLocation::personal(folder.path + "/own", "inside");
   StateDir swept = open_state_dir(location);
   std::filesystem::remove_all(swept.path);
-  std::vector<Fd> claim = swept.hold();
+  std::vector<Fd> claim = swept.lock_for_claim();
   ASSERT_FALSE(claim.empty());
   unsigned looks = 0;
   location.step_hook = [&](const char* step) {
@@ -214,7 +214,7 @@ TEST_F(StateDirTest, UnusedMeansThatNoClaimHoldsIt) {
   for (StateLocation location : {StateLocation::common(paths), StateLocation::personal(folder.path + "/own", "machine")}) {
     StateDir dir = open_state_dir(location);
     EXPECT_TRUE(dir.unused());
-    auto claim = dir.hold();
+    auto claim = dir.lock_for_claim();
     EXPECT_FALSE(dir.unused()) << dir.path;
     claim.clear();
     EXPECT_TRUE(dir.unused());
@@ -228,7 +228,7 @@ TEST_F(StateDirTest, ALostRootIsFollowedByOneInWhichNothingIsClaimedTwice) {
   ASSERT_EQ(open_state_dir(location).path, plain + "/machine");
   Child holder([&](Child& self) {
     const StateDir dir = open_state_dir(location);
-    const auto guard = dir.hold();
+    const auto guard = dir.lock_for_claim();
     const bool made = ::mkfifoat(dir.fd.get(), "node", 0600) == 0 && ::fchmodat(dir.fd.get(), "node", S_ISVTX | 0600, 0) == 0;
     const Fd node = open_at(dir.fd.get(), "node", O_RDWR);
     self.say(made && !guard.empty() && ::flock(node.get(), LOCK_EX) == 0 ? 'h' : 'n');
@@ -257,7 +257,7 @@ TEST_F(StateDirTest, AKeeperOfALostDirectoryIsFoundAsLongAsThereIsAny) {
   std::filesystem::create_directory(folder.path + "/up");
   const auto keeper = [&](Child& self) {
     const StateDir dir = open_state_dir(StateLocation::named(path));
-    const auto locks = dir.hold();
+    const auto locks = dir.lock_for_claim();
     self.say('c');
     self.hear();
     return 0;

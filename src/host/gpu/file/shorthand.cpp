@@ -19,7 +19,7 @@ struct Part {
   const char* model;          // as the driver names it
   std::uint64_t memory_mib;   // as the driver reports it
   LinkKind fabric;            // between any two GPUs; sys: none but PCIe
-  int lanes;
+  int links;
 };
 
 // Totals as nvidia-smi, rocm-smi and xpu-smi print them (with ECC on where the part ships so).
@@ -130,7 +130,7 @@ void add_links(const Part& part, const Layout& layout, std::vector<model::Gpu>& 
     for (unsigned b = 0; b < gpus.size(); ++b) {
       if (a == b) continue;
       model::Link link{.to = *gpus[b].pci, .kind = part.fabric, .count = std::nullopt, .weight = std::nullopt};
-      if (part.lanes > 0) link.count = part.lanes;
+      if (part.links > 0) link.count = part.links;
       else if (layout.node_of(a) == layout.node_of(b)) link.kind = a / 2 == b / 2 ? LinkKind::phb : LinkKind::node;
       gpus[a].links.push_back(link);
     }
