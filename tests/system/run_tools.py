@@ -125,6 +125,12 @@ def read_line(stream, seconds=DEADLINE):
     return line.decode().rstrip("\n")
 
 
+def is_pending(pid, number):
+    with open(f"/proc/{pid}/status") as status:
+        pending = next(line.split()[1] for line in status if line.startswith("ShdPnd:"))
+    return int(pending, 16) >> (number - 1) & 1
+
+
 def python(code):
     """A command that runs Python code."""
     return [sys.executable, "-u", "-c", code]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import DEADLINE, PROBE, Started, eventually, gone, group_members, python, state_of, witness_of
+from run_tools import DEADLINE, PROBE, Started, eventually, gone, group_members, is_pending, python, state_of, witness_of
 
 # Says which signals it gets, each a line; ends at the end of its input. The wake-up descriptor gets a byte for every
 # delivery at once; Python's own handlers run some time later.
@@ -107,10 +107,15 @@ def test_what_the_command_sends_to_its_group_is_not_sent_again(run):
         assert job.line() == f"got {signal.SIGWINCH}"
 
 
-def is_pending(pid, number):
-    with open(f"/proc/{pid}/status") as status:
-        pending = next(line.split()[1] for line in status if line.startswith("ShdPnd:"))
-    return int(pending, 16) >> (number - 1) & 1
+def test_two_signals_to_the_group_at_once_come_once_each(run):
+    with Started(run + python(COUNTER), start_new_session=True) as job:
+        assert job.line() == "ready"
+        for one, other in 3 * [(signal.SIGTERM, signal.SIGHUP), (signal.SIGHUP, signal.SIGUSR1)]:
+            os.killpg(job.pid, one)
+            os.killpg(job.pid, other)
+            assert sorted([job.line(), job.line()]) == sorted([f"got {one}", f"got {other}"])
+            job.kill(signal.SIGWINCH)
+            assert job.line() == f"got {signal.SIGWINCH}"
 
 
 def test_a_signal_to_run_alone_after_one_to_the_group_is_passed_on(run):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import THOLE, Terminal, children, eventually, gone, only_child, python, state_of
+from run_tools import THOLE, Terminal, children, eventually, gone, is_pending, only_child, python, state_of, witness_of
 
 PROMPT = r"prompt\d*> "
 # What is typed while the shell still switches the terminal from its own mode may be lost to any command: wait for "up".
@@ -128,18 +128,58 @@ def test_keys_reach_a_command_that_has_made_a_group_of_its_own(run):
         eventually(lambda: gone(command) and gone(asleep), "both end")
 
 
-@pytest.mark.parametrize("how", ["kill %1", "exit"])
-def test_the_end_of_a_job_reaches_a_command_that_has_made_a_group_of_its_own(run, how):
-    with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN} &", run) as terminal:
+def test_a_hangup_reaches_a_command_that_has_made_a_group_of_its_own(run):
+    with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN}", run) as terminal:
         terminal.expect(UP)
         [supervisor] = children(terminal.pid)
         command = only_child(supervisor)
         asleep = only_child(command)
-        if how == "exit":
-            terminal.hang_up()
-        else:
-            terminal.send(how + "\n")
+        terminal.hang_up()
         eventually(lambda: gone(command) and gone(asleep) and gone(supervisor), "all end")
+
+
+SIGNALS_HEARD = """
+import os, signal, sys
+heard, hears = os.pipe()
+for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM):
+    signal.signal(number, lambda number, frame: os.write(hears, bytes([number])))
+getattr(os, sys.argv[1])(*map(int, sys.argv[2:]))
+os.write(1, b"up\\n")
+number = 0
+while number != signal.SIGALRM:
+    number = os.read(heard, 1)[0]
+    os.write(1, b"got %d.\\n" % number)
+"""
+
+
+@pytest.mark.parametrize("way", [("setpgid", "0", "0"), ("setsid",), ("getpid",)])
+def test_who_signals_every_process_in_turn_signals_the_command_once(run, way):
+    """As systemd does: the command has had it, whatever group it has made."""
+    with subprocess.Popen(run + python(SIGNALS_HEARD) + list(way), stdout=subprocess.PIPE, text=True,
+                          start_new_session=True) as started:
+        assert started.stdout.readline() == "up\n"
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            for pid in (started.pid, witness_of(started.pid), *children(started.pid)):
+                os.kill(pid, number)
+            eventually(lambda: not is_pending(started.pid, number), "thole has taken it")
+        started.send_signal(signal.SIGALRM)
+        lines = started.stdout.read().split("\n")
+    assert lines[:2] == ["got 15.", "got 10."] and lines.count("got 15.") == lines.count("got 10.") == 1, lines
+
+
+@pytest.mark.parametrize("words", ["setsid sleep 900", "setsid -w sleep 900"])
+def test_a_key_does_not_reach_a_session_of_its_own(run, words):
+    with shell(f"RUN sh -c 'echo u''p; exec {words}'", run) as terminal:
+        terminal.expect(UP)
+        [supervisor] = children(terminal.pid)
+        command = only_child(supervisor)
+        eventually(lambda: os.getsid(command) == command, "it has a session of its own")
+        terminal.send("\x03")
+        terminal.expect(r"\^C")
+        os.kill(command, signal.SIGUSR1)
+        terminal.expect(PROMPT)
+        terminal.send("echo status $?\n")
+        assert terminal.expect(r"status (\d+)\r").group(1) == str(128 + signal.SIGUSR1)
 
 
 def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):

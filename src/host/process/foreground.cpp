@@ -36,7 +36,12 @@ bool would_end_by(pid_t command, int signal) {
   return true;
 }
 
-// What went to our group has not reached who made one of his own (timeout(1)): a shell would have found it in the job's.
+// In our session (timeout(1)): a shell would have found it in the job's group. What a process sends to ours may be one that
+// signals everybody in turn, and who has a session of his own (setsid) is to be left alone.
+bool has_left_our_group(pid_t command) {
+  return ::getpgid(command) != ::getpgrp() && ::getsid(command) == ::getsid(0);
+}
+
 void pass_on(pid_t command, int number) { ::kill(::getpgid(command) == command ? -command : command, number); }
 
 // The command is not stopped any more; where /proc hides it, nobody knows.
@@ -61,10 +66,11 @@ void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector
   events.push_back(port::Signalled{number, command != 0});
   if (command == 0) return;
   const bool to_group = witness_->saw(number);   // asked every time, because it also forgets
-  if (to_group && ::getpgid(command) != ::getpgrp()) return pass_on(command, number);
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
+  const bool of_the_terminal = !from_a_process || number == SIGHUP;   // which a shell sends, too, when it hangs up
+  if (to_group && of_the_terminal && has_left_our_group(command)) return pass_on(command, number);
   const bool key = number == SIGINT || number == SIGQUIT;
   // Who looks for names (pkill) hits us and the witness, and not the command; where that was meant, too, it ends by it anyway.
   if (to_group && from_a_process && would_end_by(command, number)) ::kill(command, number);

@@ -51,8 +51,8 @@ long call(long number, long a = 0, long b = 0, long c = 0, long d = 0) {
 template <class T>
 long at(const T& object) { return reinterpret_cast<long>(&object); }
 
-// The witness's life: forget what is pending whenever SIGRTMAX comes; end with the supervisor. It keeps no descriptor, lest it
-// hold the claim, the far end of a pipe or the terminal. It shares the supervisor's memory, for copying that took a tenth of
+// The witness's life: forget the signal that comes with SIGRTMAX whenever that does; end with the supervisor. It keeps no
+// descriptor, lest it hold the claim, the far end of a pipe or the terminal. It shares the supervisor's memory, for copying that took a tenth of
 // the time of `thole run -- true`; so it must not touch errno, which is why the calls are bare.
 int be_witness(void* given) {
   const long supervisor = reinterpret_cast<long>(given);
@@ -60,11 +60,13 @@ int be_witness(void* given) {
   call(SYS_prctl, PR_SET_NAME, reinterpret_cast<long>("thole-witness"));
   if (call(SYS_getppid) != supervisor) call(SYS_exit_group, 0);
   call(SYS_close_range, 0, 0xffffffff, 0);
-  const std::uint64_t forget = std::uint64_t{1} << (SIGRTMAX - 1), all = ~std::uint64_t{0};
+  const std::uint64_t forget = std::uint64_t{1} << (SIGRTMAX - 1);
   const timespec at_once = {};
+  siginfo_t told;
   for (;;) {
-    if (call(SYS_rt_sigtimedwait, at(forget), 0, 0, sizeof forget) < 0) continue;
-    while (const long got = call(SYS_rt_sigtimedwait, at(all), 0, at(at_once), sizeof all))
+    if (call(SYS_rt_sigtimedwait, at(forget), at(told), 0, sizeof forget) < 0) continue;
+    const std::uint64_t one = std::uint64_t{1} << (told.si_value.sival_int - 1);
+    while (const long got = call(SYS_rt_sigtimedwait, at(one), 0, at(at_once), sizeof one))
       if (got < 0 && got != -EINTR) break;
   }
 }
@@ -102,7 +104,9 @@ bool Witness::saw(int signal) {
     seen = (pending() & bit) != 0;
   }
   if (!seen) return false;
-  ::kill(pid_, SIGRTMAX);
+  sigval which{};
+  which.sival_int = signal;                      // others that have come meanwhile are asked about yet
+  ::sigqueue(pid_, SIGRTMAX, which);
   // Until it has forgotten, the next signal of this kind would look as if the group had got it, and would be lost.
   for (int ms = 0; ms < forget_ms && (pending() & bit) != 0; ++ms) ::poll(nullptr, 0, 1);
   return true;
