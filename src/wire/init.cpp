@@ -57,11 +57,13 @@ gid_t group_id(const std::string& name) {
 }
 
 InitReport init(Wire& wire, const InitWish& wish) {
+  host::InitWish to_do;
   const host::StateLocation location = wire.state_location();
+  if (!wish.take_back.empty())                        // before anything that somebody could see
+    to_do.before = host::locks_before(location.paths.system);
   const bool common = location.kind == host::StateLocation::Kind::common;
   std::string group = wish.group;
   if (group.empty() && common && !wish.everybody) group = wire.settings().state_group;
-  host::InitWish to_do;
   to_do.everybody = wish.everybody;
   to_do.force = wish.force;
   to_do.own_tmpfs = common;

@@ -408,7 +408,7 @@ def test_the_note_of_who_holds_when_the_group_comes_stays(lab):
 
 @in_one_surrounding
 def test_take_back_spares_who_has_got_the_gpu_honestly_meanwhile(lab):
-    """Init looks who is meant, then at the notes: there it is stopped, and the GPU changes hands."""
+    """Init sees who has it, then opens its lock: there it is stopped, before it marks the node, and the GPU changes hands."""
     lab.init()
     there = f"/proc/{lab.keeper.pid}/root/run/thole"
     libc = ctypes.CDLL(None, use_errno=True)
@@ -416,7 +416,7 @@ def test_take_back_spares_who_has_got_the_gpu_honestly_meanwhile(lab):
         mallory = lab.hold("mallory", "--on", "0")
         node = os.stat(f"{there}/gpu.{key_of(lab)}").st_ino
         watch = libc.inotify_init1(os.O_CLOEXEC)
-        assert libc.inotify_add_watch(watch, os.fsencode(f"{there}/notes"), 0x20) > 0    # IN_OPEN
+        assert libc.inotify_add_watch(watch, os.fsencode(f"{there}.lock"), 0x20) > 0    # IN_OPEN
         init = lab.start("root", lab.program, "init", "--take-back", "0")
         assert os.read(watch, 4096)
         os.kill(init.pid, signal.SIGSTOP)

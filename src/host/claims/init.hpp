@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "host/claims/take_back.hpp"
 #include "host/state_dir.hpp"
 
 namespace thole::host {
@@ -26,7 +27,8 @@ struct InitWish {
   std::optional<gid_t> group;   // only its members may claim; absent: as it is, everybody where there is nothing yet
   bool everybody = false;       // takes a group away; either in the system's directory alone
   bool force = false;           // go on although GPUs are claimed in a fallback directory
-  std::vector<std::string> take_back;   // units whose nodes are made anew, whoever holds them
+  std::vector<std::string> take_back;   // units whose nodes are made anew, whoever holds them …
+  LocksBefore before{};         // … and had them then: when the command began
   bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe
 };
 

@@ -136,7 +136,7 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
 SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& units, const InitWish& wish)
     : paths_(paths), units_(units), wish_(wish), lock_(locked(paths)), before_(read_init_record(lock_.get())),
       dir_(made(paths, wish, report_)),
-      maker_(dir_.fd.get(), dir_.path, access_wanted()), take_back_(dir_.fd.get(), wish.take_back) {
+      maker_(dir_.fd.get(), dir_.path, access_wanted()), take_back_(dir_.fd.get(), maker_, wish.take_back, wish.before) {
   report_.directory = dir_.path;
   // A file system that is gone has given its device's number away: nobody has anything of it open any more.
   std::erase_if(before_.nodes, [this](const RecordedNode& node) {
@@ -351,7 +351,7 @@ void SystemInit::add_units() {
     }
     if (!taken)
       for (const std::string& name : nodes_of(key)) renew(name);
-    else if (!take_back_.of(key, {maker_, gate(), who, inside_claims_of(slot - keys_.begin())}, report_.cautions))
+    else if (!take_back_.of(key, {gate(), who, inside_claims_of(slot - keys_.begin())}, report_.cautions))
       ++report_.not_taken_back;
     *slot = key;
   }

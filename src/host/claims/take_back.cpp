@@ -34,15 +34,6 @@ FileNumber number_of_file(int node) {
   return ::fstat(node, &about) == 0 ? FileNumber(about.st_dev, about.st_ino) : FileNumber();
 }
 
-// Those whom the kernel names. Who took the lock may have ended, and his number be another's by now: who has no descriptor of
-// it counts only where nobody is seen to have one.
-std::vector<pid_t> who_took(const KernelLocks& locks, int node, const std::vector<pid_t>& holders) {
-  std::vector<pid_t> lockers = lockers_of(locks.flocks, node);
-  if (holders.empty()) return lockers;
-  std::erase_if(lockers, [&](pid_t pid) { return std::ranges::find(holders, pid) == holders.end(); });
-  return lockers.empty() ? holders : lockers;
-}
-
 // While it is locked, and it ends with this process, marks count (layout.hpp).
 Fd begin_taking(int directory) {
   const std::string unfinished = std::string("new.") + taking_file;
@@ -54,23 +45,6 @@ Fd begin_taking(int directory) {
     throw Error(ErrorCode::unavailable, "cannot tell others that a GPU is taken back").about(taking_file).because(errno);
   return file;
 }
-
-// Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
-class Uninterrupted {
- public:
-  Uninterrupted() {
-    sigset_t ends;
-    ::sigemptyset(&ends);
-    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&ends, number);
-    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
-  }
-  Uninterrupted(const Uninterrupted&) = delete;
-  Uninterrupted& operator=(const Uninterrupted&) = delete;
-  ~Uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 constexpr int tries_of_a_lock = 5;
 
@@ -126,106 +100,154 @@ bool stays_locked(int fd) {
   return true;
 }
 
-TakeBack::TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit)
-    : directory_(directory), units_(units), limit_(limit) {
-  if (units.empty()) return;
-  before_ = kernel_locks(limit_);
-  std::map<std::string, Fd> nodes;
-  for (const std::string& unit : units)
-    for (const std::string& name : nodes_of(unit)) nodes.emplace(name, open_node(directory, name));
-  const std::map<std::string, Fd> locked = those_that_stay_locked(nodes);
-  std::set<FileNumber> numbers;
-  for (const auto& [name, node] : locked) numbers.insert(number_of_file(node.get()));
-  std::map<FileNumber, std::vector<pid_t>> seen = keepers_by_descriptors(numbers, to_look_);
-  for (const auto& [name, node] : locked) {
-    const std::vector<pid_t>& holders = seen[number_of_file(node.get())];
-    const std::vector<pid_t> lockers = who_took(before_, node.get(), holders);
-    Meant& meant = meant_[name];
-    meant.processes.insert(lockers.begin(), lockers.end());
-    meant.processes.insert(holders.begin(), holders.end());
-    for (pid_t pid : meant.processes)
-      if (const auto user = user_ids_of(pid)) meant.users.insert({user->real, user->effective});
+// Nobody interrupts while this lives: a node that stayed marked could be claimed by nobody.
+class TakeBack::Uninterrupted {
+ public:
+  Uninterrupted() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
   }
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+  ~Uninterrupted() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+LocksBefore locks_before(const std::string& directory, std::chrono::nanoseconds limit) {
+  LocksBefore before;
+  before.ticks = ticks_now();
+  const LockTable table = lock_table(limit);
+  before.flocks = parse_kernel_locks(table.text);
+  before.whole = table.read && table.whole;
+  struct stat about {};
+  const bool there = ::stat(directory.c_str(), &about) == 0;
+  std::erase_if(before.flocks, [&](const KernelLock& lock) { return there && lock.dev != about.st_dev; });
+  Allowance allowance(for_init_to_tell);
+  const Stop stop = [&] { return allowance.over(); };
+  for (const KernelLock& lock : before.flocks) {      // whom the kernel names may have ended, and his number be another's
+    if (stop()) break;
+    const auto process = read_process(lock.pid);
+    if (!process || process->start_ticks > before.ticks) continue;
+    const FileNumber file(lock.dev, lock.ino);
+    const auto uid = kept_locks(lock.pid, {file}, stop).files.empty() ? std::nullopt : taker_among({lock.pid}).uid;
+    if (uid) before.users.emplace(file, *uid);
+  }
+  return before;
+}
+
+TakeBack::TakeBack(int directory, const NodeMaker& maker, const std::vector<std::string>& units, const LocksBefore& before,
+                   std::chrono::nanoseconds limit)
+    : directory_(directory), maker_(maker), units_(units), before_(before) {
+  if (units.empty()) return;
+  whole_ = std::make_unique<Uninterrupted>();
+  taking_ = begin_taking(directory);
+  for (const std::string& unit : units)
+    for (const std::string& name : nodes_of(unit)) maker_.mark(name, true);
+  for (const std::string& unit : units)
+    for (const std::string& name : nodes_of(unit)) {
+      Fd node = open_node(directory, name);
+      if (node) numbers_.emplace(name, number_of_file(node.get()));
+      nodes_.emplace(name, std::move(node));
+    }
+  locked_ = those_that_stay_locked(nodes_);
+  if (locked_.empty()) return;
+  std::set<FileNumber> numbers;
+  for (const auto& [name, node] : locked_) numbers.insert(numbers_.at(name));
+  now_ = kernel_locks(limit);
+  Allowance allowance(for_init_to_take);
+  seen_ = keepers_by_descriptors(numbers, allowance);
 }
 
 TakeBack::~TakeBack() {
+  for (const auto& [name, number] : numbers_) try {
+      maker_.mark(name, false);                       // of what was spared, or not come to
+    } catch (const Error&) {}                         // it says nothing without the lock of `taking`
   if (taking_) ::unlinkat(directory_, taking_file, 0);
 }
 
 bool TakeBack::is_asked(const std::string& unit) const { return std::ranges::find(units_, unit) != units_.end(); }
 
 bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::string>& said) {
-  const Uninterrupted whole;
-  bool taken = !how.lost.empty(), spared = false;
+  bool taken = !how.lost.empty(), any_spared = false;
   if (taken) said.push_back(fmt::format("{} is taken back; {} has its deleted lock", gpu_node(unit), how.lost));
   std::set<pid_t> had(how.inside.begin(), how.inside.end());
-  std::map<std::string, Fd> nodes, locked;
-  for (const std::string& name : nodes_of(unit)) nodes.emplace(name, open_node(directory_, name));
-  locked = those_that_stay_locked(nodes);
-  for (const auto& [name, node] : nodes)
-    if (!locked.contains(name)) how.maker.replace_fifo(name);
-  if (!locked.empty() && !taking_) taking_ = begin_taking(directory_);
-  for (const auto& [name, node] : locked) how.maker.mark(name, true);   // from here on nobody gets it
-  const Holders now = locked.empty() ? Holders() : holders_of(locked);
-  for (const auto& [name, node] : locked) {
-    const bool is_taken = take(name, node.get(), now, how, had, said);
-    taken = taken || is_taken;
-    spared = spared || !is_taken;
+  const std::set<uid_t> meant = users_before(unit);
+  for (const std::string& name : nodes_of(unit)) {
+    const auto node = locked_.find(name);
+    if (node == locked_.end()) {
+      maker_.replace_fifo(name);
+      continue;
+    }
+    if (const std::string who = spared(name, meant, how.group); !who.empty()) {
+      maker_.mark(name, false);
+      said.push_back(fmt::format("{} is not taken back: {}", name, who));
+      any_spared = true;
+      continue;
+    }
+    const std::vector<pid_t>& seen = seen_[numbers_.at(name)];
+    const std::string keeper =
+        seen.empty() ? describe_keeper(node->second.get()) : describe_process(seen.front()) + " holds it";
+    said.push_back(fmt::format("{} is taken back; {}", name, keeper));
+    had.insert(seen.begin(), seen.end());
+    maker_.replace_fifo(name);
+    locked_.erase(node);
+    taken = true;
   }
   if (const std::string rest = still_run(unit, had); taken && !rest.empty()) said.push_back(rest);
-  if (!taken && !spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
-  return taken && !spared;
+  if (!taken && !any_spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
+  return taken && !any_spared;
 }
 
-TakeBack::Holders TakeBack::holders_of(const std::map<std::string, Fd>& locked) {
-  std::set<FileNumber> numbers;
-  for (const auto& [name, node] : locked) numbers.insert(number_of_file(node.get()));
-  return {kernel_locks(limit_), keepers_by_descriptors(numbers, to_look_)};
+// By the first list; whose process began since has that number from another.
+bool TakeBack::had(pid_t pid, const FileNumber& node) const {
+  const auto is_it = [&](const KernelLock& lock) { return lock.pid == pid && FileNumber(lock.dev, lock.ino) == node; };
+  if (std::ranges::none_of(before_.flocks, is_it)) return false;
+  const auto process = read_process(pid);
+  return !process || process->start_ticks <= before_.ticks;
 }
 
-// A node that is marked; false where who has it is spared.
-bool TakeBack::take(const std::string& name, int node, const Holders& now, const How& how, std::set<pid_t>& had,
-                    std::vector<std::string>& said) {
-  const std::vector<pid_t> seen = now.seen_of(number_of_file(node));
-  std::vector<pid_t> lockers = who_took(now.listed, node, seen);
-  const bool all_are_named = before_.steady && now.listed.steady && before_.whole && now.listed.whole;
-  if (!all_are_named || lockers.empty()) lockers.insert(lockers.end(), seen.begin(), seen.end());
-  std::string spared;
-  if (!all_are_named && to_look_.over())
-    spared = "who has it cannot be told: somebody has more descriptors than can be looked at";
-  if (lockers.empty() && !(before_.whole && now.listed.whole))
-    spared = "who has it cannot be told" + (now.listed.crowd.empty() ? "" : ", " + now.listed.crowd);
-  for (pid_t pid : lockers)
-    if (spared.empty() && has_got_it_since(pid, name, node, how.group))
-      spared = describe_process(pid) + " has got it just now";
-  if (!spared.empty()) {
-    how.maker.mark(name, false);
-    said.push_back(fmt::format("{} is not taken back: {}", name, spared));
-    return false;
+// Of the unit's nodes: who runs the processes that had them.
+std::set<uid_t> TakeBack::users_before(const std::string& unit) const {
+  std::set<uid_t> users;
+  for (const std::string& name : nodes_of(unit)) {
+    const auto node = numbers_.find(name);
+    for (const auto& [file, user] : before_.users)
+      if (node != numbers_.end() && file == node->second) users.insert(user);
   }
-  const std::string keeper = seen.empty() ? describe_keeper(node) : describe_process(seen.front()) + " holds it";
-  said.push_back(fmt::format("{} is taken back; {}", name, keeper));
-  had.insert(seen.begin(), seen.end());
-  how.maker.replace_fifo(name);
-  return true;
+  return users;
 }
 
-// A lock can be handed on, and whoever locks what he was handed is the one whom the kernel names: so nobody has got it while
-// who had it before has it still, and nobody whom the users' lists do not know (each user has thousands of subordinate uids).
-bool TakeBack::has_got_it_since(pid_t pid, const std::string& name, int node, std::optional<gid_t> group) const {
-  const auto before = meant_.find(name);
-  const auto user = user_ids_of(pid);
-  if (!user) return says_nothing(errno);   // then he is spared
-  if (before != meant_.end()) {
-    const Meant& meant = before->second;
-    if (meant.users.contains(user->real) || meant.users.contains(user->effective)) return false;
-    Allowance allowance(for_init_to_tell);
-    const Stop stop = [&] { return allowance.over(); };
-    const auto has_it_still = [&](pid_t had) { return keeps_lock(had, node, stop).value_or(false); };
-    if (std::ranges::any_of(meant.processes, has_it_still)) return false;
+// One of those who had it alone has it still: it was handed on, for two cannot have it.
+bool TakeBack::has_it_still(const FileNumber& node, int fd) const {
+  Allowance allowance(for_init_to_tell);
+  return std::ranges::any_of(before_.flocks, [&](const KernelLock& lock) {
+    return lock.exclusive && FileNumber(lock.dev, lock.ino) == node && had(lock.pid, node) &&
+           keeps_lock(lock.pid, fd, [&] { return allowance.over(); }).value_or(false);
+  });
+}
+
+// Who has got a node since, in words; empty: nobody has. A lock whose taker has ended is that of those who are seen to have it.
+std::string TakeBack::spared(const std::string& name, const std::set<uid_t>& meant, std::optional<gid_t> group) const {
+  const FileNumber node = numbers_.at(name);
+  const auto seen = seen_.find(node);
+  std::vector<pid_t> now = lockers_of(now_.flocks, locked_.at(name).get());
+  if (now.empty() && !now_.whole && seen == seen_.end())
+    return "who has it cannot be told" + (now_.crowd.empty() ? "" : ", " + now_.crowd);
+  const auto says_who_has_it = [&](pid_t pid) { return user_ids_of(pid) || had(pid, node); };
+  if (std::ranges::none_of(now, says_who_has_it) && seen != seen_.end()) now = seen->second;
+  for (pid_t pid : now) {
+    if (had(pid, node)) continue;
+    const auto uid = taker_among({pid}).uid;
+    if (!uid || meant.contains(*uid) || !has_account(*uid) || (group && !process_is_member(pid, *group))) continue;
+    if (has_it_still(node, locked_.at(name).get())) continue;
+    return describe_process(pid) +
+           (before_.whole ? " has got it just now" : " may have got it just now, for the kernel's list of locks is too long");
   }
-  if (group && !process_is_member(pid, *group)) return false;
-  return has_account(user->real);
+  return "";
 }
 
 }  // namespace thole::host

@@ -1,19 +1,24 @@
 // `thole init --take-back`: by root's word a unit can be claimed anew, whoever holds it.
 //
-// How this works. Who has the unit's nodes when init begins is meant: he loses them, and is named, and so are the processes
-// that are seen to run in his claim, for they run on. Who has got a node since, waiting honestly, keeps it, and while that
-// cannot be told nothing is taken. While init decides the node is marked (layout.hpp, being_taken), so that nobody gets it, and
-// no signal ends init but KILL, with which the mark ends too. What the kernel lists (/proc/locks) decides where it is sure to
-// name all; else descriptors do too.
+// How this works. What the kernel lists first of all, before the command has done anything that can be seen, is who had the
+// unit's nodes. Then these are marked (layout.hpp, being_taken): from here on nobody who is honest gets one. Who has a node now
+// and had it before is meant: he loses it, and is named, and so are the processes that are seen to run in his claim, for they
+// run on. Who has got one between the two, waiting honestly, keeps it: whom the first list does not have, nor another process
+// of his user's, who has an account, and with a group membership. Where that list cannot be read to its end, he may have.
+//
+// Marks count while this process lives, and no signal ends it but KILL, with which they end too.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -23,20 +28,28 @@
 
 namespace thole::host {
 
+// Who had which lock in the file system of a directory when a command began.
+struct LocksBefore {
+  std::vector<KernelLock> flocks;
+  bool whole = false;
+  std::uint64_t ticks = 0;                            // whose process has begun since had none by that number
+  std::set<std::pair<FileNumber, uid_t>> users;       // who runs the processes that were seen to have one
+};
+LocksBefore locks_before(const std::string& directory, std::chrono::nanoseconds limit = for_init_to_take);
+
 class TakeBack {
  public:
-  // Sees who is meant. `limit`: for reading what the kernel lists, each time.
-  TakeBack(int directory, const std::vector<std::string>& units, std::chrono::nanoseconds limit = for_init_to_take);
-
+  // Marks the units' nodes, and sees who has them. `limit`: for reading what the kernel lists.
+  TakeBack(int directory, const NodeMaker& maker, const std::vector<std::string>& units, const LocksBefore& before,
+           std::chrono::nanoseconds limit = for_init_to_take);
   TakeBack(const TakeBack&) = delete;
   TakeBack& operator=(const TakeBack&) = delete;
   ~TakeBack();
 
   bool is_asked(const std::string& unit) const;
 
-  // What each of the unit's nodes needs to be made anew.
+  // What else each unit needs.
   struct How {
-    const NodeMaker& maker;
     std::optional<gid_t> group;                       // the only one that may claim
     std::string lost;                                 // who has the lock of a deleted node of the unit; "" nobody
     std::vector<pid_t> inside;                        // what is known to run in claims of the unit
@@ -45,32 +58,23 @@ class TakeBack {
   bool of(const std::string& unit, const How& how, std::vector<std::string>& said);
 
  private:
-  struct Meant {
-    std::set<pid_t> processes;
-    std::set<uid_t> users;
-  };
-  struct Holders {
-    KernelLocks listed;
-    std::map<FileNumber, std::vector<pid_t>> seen;   // by their descriptors
+  class Uninterrupted;
 
-    std::vector<pid_t> seen_of(const FileNumber& node) const {
-      const auto found = seen.find(node);
-      return found == seen.end() ? std::vector<pid_t>() : found->second;
-    }
-  };
-
-  Holders holders_of(const std::map<std::string, Fd>& locked);
-  bool take(const std::string& name, int node, const Holders& now, const How& how, std::set<pid_t>& had,
-            std::vector<std::string>& said);
-  bool has_got_it_since(pid_t pid, const std::string& name, int node, std::optional<gid_t> group) const;
+  bool had(pid_t pid, const FileNumber& node) const;
+  std::set<uid_t> users_before(const std::string& unit) const;
+  std::string spared(const std::string& name, const std::set<uid_t>& meant, std::optional<gid_t> group) const;
+  bool has_it_still(const FileNumber& node, int fd) const;
 
   int directory_;
+  const NodeMaker& maker_;
   const std::vector<std::string>& units_;
-  std::chrono::nanoseconds limit_;
-  Allowance to_look_{for_init_to_take};   // at descriptors, in all
-  KernelLocks before_;
-  std::map<std::string, Meant> meant_;   // who had which node
-  Fd taking_;                            // from the first mark on
+  const LocksBefore& before_;
+  std::unique_ptr<Uninterrupted> whole_;
+  Fd taking_;
+  std::map<std::string, Fd> nodes_, locked_;          // the former are ours now, the latter somebody's
+  std::map<std::string, FileNumber> numbers_;
+  KernelLocks now_;
+  std::map<FileNumber, std::vector<pid_t>> seen_;     // to have them, by their descriptors
 };
 
 // All nodes of a unit.

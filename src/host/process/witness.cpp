@@ -52,8 +52,8 @@ template <class T>
 long at(const T& object) { return reinterpret_cast<long>(&object); }
 
 // The witness's life: forget the signal that comes with SIGRTMAX whenever that does; end with the supervisor. It keeps no
-// descriptor, lest it hold the claim, the far end of a pipe or the terminal. It shares the supervisor's memory, for copying that took a tenth of
-// the time of `thole run -- true`; so it must not touch errno, which is why the calls are bare.
+// descriptor, lest it hold the claim, the far end of a pipe or the terminal. It shares the supervisor's memory, for copying
+// that took a tenth of the time of `thole run -- true`; so it must not touch errno, which is why the calls are bare.
 int be_witness(void* given) {
   const long supervisor = reinterpret_cast<long>(given);
   call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);

@@ -35,9 +35,10 @@ struct TakingBack : testing::Test {
     EXPECT_EQ(::flock(node.get(), how | LOCK_NB), 0);
     return node;
   }
-  bool take_back(std::vector<std::string>& said) const {
-    TakeBack asked(directory.get(), units, least);
-    return asked.of("GPU-0", {maker, {}, "", {}}, said);
+  bool take_back(std::vector<std::string>& said, std::chrono::nanoseconds limit = for_init_to_take) const {
+    const LocksBefore before = locks_before(folder.path, limit);
+    TakeBack asked(directory.get(), maker, units, before, limit);
+    return asked.of("GPU-0", {{}, "", {}}, said);
   }
   bool is_marked() const {
     struct stat node;
@@ -52,22 +53,62 @@ struct TakingBack : testing::Test {
   std::vector<Fd> kept;
 };
 
-TEST_F(TakingBack, WhereTheKernelsListIsTooLongDescriptorsDecide) {
-  crowd();
-  for (int how : {LOCK_EX, LOCK_SH}) {
+// Who had it before cannot be told then: so who has an account may have got it since.
+TEST_F(TakingBack, WhereTheKernelsListIsTooLongWhoHasNoAccountLosesItAndNobodyElse) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: processes of two users";
+  constexpr uid_t without_account = 54321, with_account = 1;
+  cpu_set_t before, one;                                     // the kernel lists the locks taken on each, the newest first
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  for (const uid_t user : {without_account, with_account}) {
+    ::sched_setaffinity(0, sizeof one, &one);
     Child holder([&](Child& self) {
-      const Fd node = locked(how);
-      self.say('l');
-      self.hear();
+      const Fd node = locked();
+      become(user);
+      self.say('l'), self.hear();
       return 0;
     });
     ASSERT_EQ(holder.hear(), 'l');
+    crowd();
+    ::sched_setaffinity(0, sizeof before, &before);
     std::vector<std::string> said;
-    EXPECT_TRUE(take_back(said));
-    ASSERT_EQ(said.size(), 2u);
-    EXPECT_TRUE(said[0].starts_with("gpu.GPU-0 is taken back; ")) << said[0];
-    EXPECT_NE(said[1].find(fmt::format("pid {} ", holder.pid())), std::string::npos) << said[1];
-    EXPECT_TRUE(locked()) << "it can be claimed anew";
+    EXPECT_EQ(take_back(said, least), user == without_account);
+    ASSERT_FALSE(said.empty());
+    const char* told = user == without_account ? "gpu.GPU-0 is taken back; " : "may have got it just now";
+    EXPECT_NE(said[0].find(told), std::string::npos) << said[0];
+    EXPECT_FALSE(is_marked());
+  }
+}
+
+// Between the first list and the mark: also beside one who had it and has it still, where they share it.
+TEST_F(TakingBack, WhoGetsItBeforeTheMarkKeepsIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: processes of two users";
+  for (const bool beside : {false, true}) {
+    Child first([&](Child& self) {
+      const Fd node = locked(LOCK_SH);
+      become(2);
+      self.say('l'), self.hear();
+      return 0;
+    });
+    ASSERT_EQ(first.hear(), 'l');
+    const LocksBefore before = locks_before(folder.path);
+    if (!beside) {
+      first.say('!');
+      ASSERT_EQ(first.wait(), 0);
+    }
+    Child second([&](Child& self) {
+      const Fd node = locked(LOCK_SH);
+      become(1);
+      self.say('l'), self.hear();
+      return 0;
+    });
+    ASSERT_EQ(second.hear(), 'l');
+    TakeBack asked(directory.get(), maker, units, before);
+    std::vector<std::string> said;
+    EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_NE(said[0].find(fmt::format("pid {} ", second.pid())), std::string::npos) << said[0];
   }
 }
 
@@ -96,12 +137,13 @@ TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
   crowd();
   ::sched_setaffinity(0, sizeof before, &before);
   std::vector<std::string> said;
-  EXPECT_FALSE(take_back(said));
+  EXPECT_FALSE(take_back(said, least));
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("is not taken back: who has it cannot be told"), std::string::npos) << said[0];
   EXPECT_FALSE(is_marked()) << "it can be claimed when it is free";
-  TakeBack asked(directory.get(), units, least);
-  EXPECT_FALSE(asked.of("GPU-0", {maker, {}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
+  const LocksBefore listed = locks_before(folder.path, least);
+  TakeBack asked(directory.get(), maker, units, listed, least);
+  EXPECT_FALSE(asked.of("GPU-0", {{}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
 }
 
 // The number of who took it and has ended is now another user's: that user loses nothing that he takes later.
@@ -129,7 +171,7 @@ TEST_F(TakingBack, WhoseProcessHasTheNumberOfOneThatEndedIsNotMeant) {
   ASSERT_EQ(holder.wait(), 0);
   taker.say('x');
   ASSERT_EQ(taker.hear(), 't');   // the kernel names him, who has it no more
-  TakeBack asked(directory.get(), units);
+  const LocksBefore before = locks_before(folder.path);
   taker.kill(SIGKILL);
   taker.wait();
   ASSERT_TRUE(eventually([&] {
@@ -144,8 +186,9 @@ TEST_F(TakingBack, WhoseProcessHasTheNumberOfOneThatEndedIsNotMeant) {
     return 0;
   });
   ASSERT_EQ(other.hear(), 't');
+  TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_FALSE(asked.of("GPU-0", {maker, {}, "", {}}, said));
+  EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("has got it just now"), std::string::npos) << said[0];
 }
@@ -161,13 +204,14 @@ TEST_F(TakingBack, AnotherProcessOfTheUserWhoHadItKeepsItNot) {
   Child first(holder), second(holder);
   first.say('!');
   ASSERT_EQ(first.hear(), 'l');
-  TakeBack asked(directory.get(), units);
+  const LocksBefore before = locks_before(folder.path);
   first.say('!');
   ASSERT_EQ(first.wait(), 0);
   second.say('!');
   ASSERT_EQ(second.hear(), 'l');
+  TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_TRUE(asked.of("GPU-0", {maker, {}, "", {}}, said)) << said.at(0);
+  EXPECT_TRUE(asked.of("GPU-0", {{}, "", {}}, said)) << said.at(0);
 }
 
 // … and where he has handed it on to another user, who is the one whom the kernel names then.
@@ -187,11 +231,12 @@ TEST_F(TakingBack, WhoWasHandedTheLockOfOneWhoHasItStillKeepsItNot) {
     return 0;
   });
   ASSERT_EQ(holder.hear(), 'l');
-  TakeBack asked(directory.get(), units);
+  const LocksBefore before = locks_before(folder.path);
   holder.say('!');
   ASSERT_EQ(holder.hear(), 'n');
+  TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_TRUE(asked.of("GPU-0", {maker, {}, "", {}}, said)) << said.at(0);
+  EXPECT_TRUE(asked.of("GPU-0", {{}, "", {}}, said)) << said.at(0);
 }
 
 // Whoever interrupts init finds no node marked, which nobody could claim from then on.
@@ -243,9 +288,10 @@ TEST_F(TakenBack, TheMarkOfAKilledInitKeepsNobodyFromTheUnit) {
     held.reset();
     const NodeMaker maker(nodes.get(), directory, {});
     const std::vector<std::string> asked_for{"GPU-0"};
-    TakeBack asked(nodes.get(), asked_for);
+    const LocksBefore before = locks_before(directory);
+    TakeBack asked(nodes.get(), maker, asked_for, before);
     std::vector<std::string> said;
-    const bool taken = asked.of("GPU-0", {maker, {}, "", {}}, said);
+    const bool taken = asked.of("GPU-0", {{}, "", {}}, said);
     maker.mark("gpu.GPU-0", true);
     self.say(taken ? 't' : 'n');
     self.hear();
