@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/made.hpp"
 #include "host/claims/layout.hpp"
+#include "host/claims/own_tmpfs.hpp"
 
 namespace thole::host {
 namespace {
@@ -26,6 +27,18 @@ void NodeMaker::failed(const char* what, const std::string& name) const {
   throw Error(ErrorCode::unavailable, what).about(path_ + "/" + name).because(errno);
 }
 
+// Anybody may fill it while we work.
+template <class Make>
+bool NodeMaker::with_room(Make&& make) const {
+  constexpr int most_tries = 20;
+  bool made = make();
+  for (int tries = 0; !made && errno == ENOSPC && tries < most_tries; ++tries) {
+    make_room_for_root(path_);
+    made = make();
+  }
+  return made;
+}
+
 // The umask has no say in the mode of shared nodes. The group first: with the mode first, the old group would get in.
 void NodeMaker::allot(const std::string& name) const {
   if ((access_.group &&
@@ -35,12 +48,13 @@ void NodeMaker::allot(const std::string& name) const {
 }
 
 void NodeMaker::make_fifo(const std::string& name) const {
-  if (make_fifo_at(directory_, name.c_str(), 0600)) allot(name);
+  if (with_room([&] { return make_fifo_at(directory_, name.c_str(), 0600); })) allot(name);
   else if (errno != EEXIST) failed("cannot make", name);
 }
 
 Fd NodeMaker::make_file(const std::string& name, std::optional<mode_t> mode) const {
-  Fd fd = create_at(directory_, name.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
+  Fd fd;
+  with_room([&] { return static_cast<bool>(fd = create_at(directory_, name.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600)); });
   if (!fd && errno == EEXIST) return open_at(directory_, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (!fd) failed("cannot make", name);
   if (!mode) allot(name);

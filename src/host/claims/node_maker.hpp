@@ -62,6 +62,8 @@ class NodeMaker {
   static std::string unfinished(const std::string& name) { return "new." + name; }
   void name_finished(const std::string& name) const;
   void allot(const std::string& name) const;
+  template <class Make>
+  bool with_room(Make&& make) const;
 
   int directory_;
   std::string path_;

@@ -35,10 +35,10 @@ FileNumber number_of_file(int node) {
 }
 
 // While it is locked, and it ends with this process, marks count (layout.hpp).
-Fd begin_taking(int directory) {
+Fd begin_taking(int directory, const NodeMaker& maker) {
   const std::string unfinished = std::string("new.") + taking_file;
   ::unlinkat(directory, unfinished.c_str(), 0);
-  Fd file = create_at(directory, unfinished.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
+  Fd file = maker.make_file(unfinished, 0600);
   struct flock wanted = byte_range(F_WRLCK, 0, 1);   // before anybody can open it: a reader's lock would be in the way
   if (!file || ::fcntl(file.get(), F_OFD_SETLK, &wanted) != 0 || ::fchmod(file.get(), 0644) != 0 ||
       ::renameat(directory, unfinished.c_str(), directory, taking_file) != 0)
@@ -144,7 +144,7 @@ TakeBack::TakeBack(int directory, const NodeMaker& maker, const std::vector<std:
     : directory_(directory), maker_(maker), units_(units), before_(before) {
   if (units.empty()) return;
   whole_ = std::make_unique<Uninterrupted>();
-  taking_ = begin_taking(directory);
+  taking_ = begin_taking(directory, maker_);
   for (const std::string& unit : units)
     for (const std::string& name : nodes_of(unit)) maker_.mark(name, true);
   for (const std::string& unit : units)
