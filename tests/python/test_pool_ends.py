@@ -475,6 +475,7 @@ def test_what_is_broken_keeps_no_descriptors(make):
             with pytest.raises((tholepin.Error, concurrent.futures.BrokenExecutor)) as caught:
                 list(made.map(abs, [1]))
             kept.append((made, caught.value))
-        now = sorted(os.listdir("/proc/self/fd"))
-        assert open_before in (None, now)
-        open_before = now
+        # What the library keeps may get another number; what ended by itself is closed by a thread that may be late.
+        if open_before is None:
+            open_before = len(os.listdir("/proc/self/fd"))
+        eventually(lambda: len(os.listdir("/proc/self/fd")) <= open_before)

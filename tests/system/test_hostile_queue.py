@@ -41,7 +41,7 @@ class Queue:
         self.task = int(eventually(lambda: pid_file.exists() and pid_file.read_text(), "the task runs"))
         eventually(lambda: pathlib.Path(f"/proc/{self.task}/comm").read_text(errors="replace") == "sleep\n", "it is itself")
         self.lane = parent_of(self.task)
-        mark = environment_of(self.task)["THOLE_TASK"]
+        mark = eventually(lambda: environment_of(self.task).get("THOLE_TASK"), "the kernel shows what it was started with")
         assert mark.startswith(f"{self.job}.0.1") and mark.endswith("@" + QUEUE)
         self.pretender = lab.start_python("mallory", PRETENDER, THOLE_TASK=mark, THOLE_QUEUE_DIR=QUEUE)
 

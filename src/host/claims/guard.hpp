@@ -53,7 +53,7 @@ struct KeeperOf {
 
 // What strangers' processes may cost root, who sees all of them: anybody can have any number of descriptors, of locks, which
 // are told for each, and of new processes.
-constexpr std::chrono::milliseconds for_strangers{2'000};
+constexpr std::chrono::milliseconds for_strangers{1'000};
 
 // One look at all processes for who keeps a guard, as far as this user can see them (root: all of its pid namespace). A process
 // may hand the lock on to its child and end between two looks: so those that have come meanwhile are looked at until there are
