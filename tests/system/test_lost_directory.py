@@ -287,7 +287,7 @@ def test_a_fallback_lost_under_a_job_that_goes_on_in_its_child_gets_no_second_ow
     try:
         assert alice.line() == "up"
         lab.run("root", "rm", "-r", "/run/lock/thole", check=True)
-        for _ in range(60):
+        for _ in range(15):
             init = lab.thole("root", "init")
             assert init.returncode == 69 and "--force" in init.stderr, (init.stdout, init.stderr)
         assert claims_one(lab, "bob").returncode == 69, "it lives"

@@ -88,18 +88,21 @@ std::string claimed_in_lost(const std::string& path, Allowance& strangers) {
   for (unsigned look = 1;; ++look) {
     KeeperSearch search(wanted, strangers);
     std::string who;
+    bool any_keeper = false;
     search.each([&](pid_t pid) {
+      any_keeper = true;
       if (may_have_lost_lock(pid, lost, strangers)) who = describe_process(pid) + " has the lock of one that was deleted";
       return who.empty();
     });
     if (!who.empty()) return who;
     const bool kept = parent && wanted.guard.is_kept_in(parent.get());
     const bool all = search.settled() && !search.missed_any();
-    if (all && (!kept || look == looks)) return "";
-    if (all) continue;
+    if (all && (!kept || (any_keeper && look == looks))) return "";   // who keeps it has no claim
+    if (all && look < looks) continue;
     if (!kept && !is_listed(wanted.guard)) return "";
     const std::string why = search.missed_any() ? search.missed() + ", or another, has too many descriptors or locks"
-                                                : std::string("processes come and go too fast");
+                            : search.settled() ? std::string("no process is seen to have them")
+                                               : std::string("processes come and go too fast");
     return "who keeps the locks of one that was deleted cannot be told: " + why;
   }
 }
