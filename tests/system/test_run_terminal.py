@@ -106,12 +106,16 @@ def test_ctrl_z_stops_both_and_fg_continues_both(run):
 IN_A_GROUP_OF_ITS_OWN = "timeout 900 sh -c 'echo u''p; exec sleep 900'"
 
 
+def those_that_run(terminal):
+    [supervisor] = children(terminal.pid)
+    command = only_child(supervisor)
+    return supervisor, command, only_child(command)
+
+
 def test_keys_reach_a_command_that_has_made_a_group_of_its_own(run):
     with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN}", run) as terminal:
         terminal.expect(UP)
-        [supervisor] = children(terminal.pid)
-        command = only_child(supervisor)
-        asleep = only_child(command)
+        supervisor, command, asleep = those_that_run(terminal)
         assert os.getpgid(command) == command != os.getpgid(supervisor)
         for _ in range(2):
             terminal.send("\x1a")
@@ -131,9 +135,7 @@ def test_keys_reach_a_command_that_has_made_a_group_of_its_own(run):
 def test_a_hangup_reaches_a_command_that_has_made_a_group_of_its_own(run):
     with shell(f"RUN {IN_A_GROUP_OF_ITS_OWN}", run) as terminal:
         terminal.expect(UP)
-        [supervisor] = children(terminal.pid)
-        command = only_child(supervisor)
-        asleep = only_child(command)
+        supervisor, command, asleep = those_that_run(terminal)
         terminal.hang_up()
         eventually(lambda: gone(command) and gone(asleep) and gone(supervisor), "all end")
 

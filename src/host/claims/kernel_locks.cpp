@@ -347,15 +347,6 @@ std::string describe_process(pid_t pid) {
   return text + " of " + (uid ? printable(user_name(*uid), 32) : "another user");
 }
 
-std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd) {
-  std::vector<pid_t> keepers;
-  for (pid_t pid : lockers_of(locks, fd)) {
-    if (keeps_lock_as_seen(pid, fd).value_or(false)) keepers.push_back(pid);
-    else if (const auto child = keeper_of(fd)) keepers.push_back(*child);
-  }
-  return keepers;
-}
-
 std::map<FileNumber, std::vector<pid_t>> keepers_by_descriptors(const std::set<FileNumber>& files, Allowance& allowance) {
   std::map<FileNumber, std::vector<pid_t>> found;
   const Stop stop = [&] { return allowance.over(); };

@@ -96,10 +96,6 @@ struct Taker {
 };
 Taker taker_among(const std::vector<pid_t>& lockers);
 
-// Those who keep a flock of this open file, as far as this user can see: who took it, or where he has none any more, a process
-// that has inherited it.
-std::vector<pid_t> keepers_of(const std::vector<KernelLock>& locks, int fd);
-
 // Those whose descriptors keep a flock of these files, however long anybody has made the kernel's list; of processes with more
 // descriptors than there is time for not all are found.
 std::map<FileNumber, std::vector<pid_t>> keepers_by_descriptors(const std::set<FileNumber>& files, Allowance& allowance);
