@@ -125,39 +125,32 @@ bool KeeperSearch::is_ours(pid_t pid) const {
   return ids && ids->real == ::geteuid();
 }
 
-// Its open files, one after the other; false where there was no time for all. Who cannot be looked at for want of descriptors
-// or memory may be the one.
-bool KeeperSearch::look_through(pid_t pid, const Stop& stop, const Visit& visit) {
-  for (const pid_t thread : threads_with_descriptors(pid)) {
-    errno = 0;
-    if (for_each_open_file(thread, [&](const OpenFile& open) { visit(thread, open); }, stop)) continue;
-    if (stop && stop()) return false;
-    refuse_unseen(fmt::format("/proc/{}/fd", thread), errno);
-  }
-  return true;
-}
-
-bool KeeperSearch::has_personal_lock(pid_t pid, uid_t owner, const Stop& stop) {
+// Who cannot be looked at for want of descriptors or memory may be the one.
+bool KeeperSearch::has_open_one(pid_t pid, const IsIt& is_it) {
+  const bool ours = is_ours(pid);
+  const auto no_time = [&] { return !ours && strangers_.over(); };
   bool found = false;
-  const bool whole = look_through(pid, stop, [&](pid_t thread, const OpenFile& open) {
-    found = found || is_locked_personal_node(thread, open, owner);
-  });
-  if (!whole && missed_ == 0) missed_ = pid;
-  return found;
+  int want = 0;
+  const bool whole = for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
+    found = found || is_it(thread, open);
+  }, [&] { return found || no_time(); }, &want);
+  if (found || whole) return found;
+  if (!no_time()) refuse_unseen(fmt::format("/proc/{}/fd", pid), want);
+  else if (missed_ == 0) missed_ = pid;
+  return false;
 }
 
 bool KeeperSearch::is_keeper(pid_t pid) {
   const bool sees = sees_what_we_see(pid);
   if (!sees && !wanted_.parent) return false;
-  const Stop stop = is_ours(pid) ? to_the_end : [this] { return strangers_.over(); };
-  if (wanted_.owner && !has_personal_lock(pid, *wanted_.owner, stop)) return false;   // first: that is cheap
-  bool found = false;
-  const bool whole = look_through(pid, stop, [&](pid_t thread, const OpenFile& open) {
-    if (found || !S_ISDIR(open.mode) || (!sees && FileNumber(open.device, open.inode) != *wanted_.parent)) return;
-    found = keeps_guard(thread, open.fd, wanted_.guard);
+  const auto is_lock_of_owner = [this](pid_t thread, const OpenFile& open) {
+    return is_locked_personal_node(thread, open, *wanted_.owner);
+  };
+  if (wanted_.owner && !has_open_one(pid, is_lock_of_owner)) return false;   // first: that is cheap
+  return has_open_one(pid, [&](pid_t thread, const OpenFile& open) {
+    return S_ISDIR(open.mode) && (sees || FileNumber(open.device, open.inode) == *wanted_.parent) &&
+           keeps_guard(thread, open.fd, wanted_.guard);
   });
-  if (!whole && !found && missed_ == 0) missed_ = pid;
-  return found;
 }
 
 bool KeeperSearch::each(const std::function<bool(pid_t)>& visit) {

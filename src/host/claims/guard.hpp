@@ -75,9 +75,8 @@ class KeeperSearch {
 
  private:
   bool is_ours(pid_t pid) const;
-  using Visit = std::function<void(pid_t thread, const OpenFile&)>;
-  bool look_through(pid_t pid, const Stop& stop, const Visit& visit);
-  bool has_personal_lock(pid_t pid, uid_t owner, const Stop& stop);
+  using IsIt = std::function<bool(pid_t thread, const OpenFile&)>;
+  bool has_open_one(pid_t pid, const IsIt& is_it);
 
   const KeeperOf& wanted_;
   Allowance& strangers_;

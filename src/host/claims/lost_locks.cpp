@@ -28,16 +28,14 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
   std::set<const RecordedNode*> explained;
   Allowance allowance(for_init_to_take);
   for (pid_t pid : all_pids()) {
-    for (pid_t thread : threads_with_descriptors(pid)) {
-      for_each_open_file(thread, [&](const OpenFile& open) {
-        const RecordedNode* node = node_with(nodes, open.device, open.inode);
-        if (!node) return;
-        const bool ours = S_ISFIFO(open.mode) && (open.mode & 0777) != 0 && open.uid == owner;
-        if (ours && !has_flock(thread, open.fd)) return;
-        if (ours && !explained.contains(node)) found.push_back({node->name, pid});
-        explained.insert(node);
-      }, [&] { return allowance.over(); });
-    }
+    for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
+      const RecordedNode* node = node_with(nodes, open.device, open.inode);
+      if (!node) return;
+      const bool ours = S_ISFIFO(open.mode) && (open.mode & 0777) != 0 && open.uid == owner;
+      if (ours && !has_flock(thread, open.fd)) return;
+      if (ours && !explained.contains(node)) found.push_back({node->name, pid});
+      explained.insert(node);
+    }, [&] { return allowance.over(); });
   }
   std::set<const RecordedNode*> locked;
   for (const RecordedNode& node : nodes) {

@@ -68,10 +68,9 @@ std::uint64_t number_of_filesystem(int fd) {
 // too many descriptors for us: it keeps the guard of such a claim.
 bool may_have_lost_lock(pid_t pid, bool directory_lost, Allowance& allowance) {
   bool found = false;
-  for (const pid_t thread : threads_with_descriptors(pid))
-    for_each_open_file(thread, [&](const OpenFile& open) {
-      if (S_ISFIFO(open.mode) && (directory_lost || open.links == 0)) found = found || has_flock(thread, open.fd);
-    }, [&] { return found || allowance.over(); });
+  for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
+    if (S_ISFIFO(open.mode) && (directory_lost || open.links == 0)) found = found || has_flock(thread, open.fd);
+  }, [&] { return found || allowance.over(); });
   return found || allowance.over();
 }
 

@@ -133,8 +133,6 @@ std::set<FileNumber> that_we_have_open(const IsMeant& is_meant) {
 
 bool is_fifo(const OpenFile& open) { return S_ISFIFO(open.mode); }
 
-}  // namespace
-
 std::vector<pid_t> threads_with_descriptors(pid_t pid) {
   std::vector<pid_t> threads;
   for (const pid_t thread : threads_of(pid))
@@ -142,6 +140,8 @@ std::vector<pid_t> threads_with_descriptors(pid_t pid) {
   if (threads.empty()) threads.push_back(pid);   // whoever looks at it is told why not
   return threads;
 }
+
+}  // namespace
 
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd) {
   auto info = read_file(fmt::format("{}/fdinfo/{}", directory_of(pid), fd));
@@ -169,6 +169,16 @@ bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& v
     visit({entry->d_name, open.stx_mode, open.stx_uid, device, open.stx_ino, open.stx_nlink, open.stx_blocks * 512});
   }
   return shown;
+}
+
+bool for_each_open_file_of_any_thread(pid_t pid, const std::function<void(pid_t thread, const OpenFile&)>& visit,
+                                      const Stop& stop, int* want) {
+  bool all = true;
+  for (const pid_t thread : threads_with_descriptors(pid)) {
+    if (stop && stop()) return false;
+    all = for_each_open_file(thread, [&](const OpenFile& open) { visit(thread, open); }, stop, want) && all;
+  }
+  return all;
 }
 
 bool has_open(pid_t pid, int fd, int* want) {
@@ -207,18 +217,15 @@ bool keeps_lock_of_another_lane(pid_t pid, int life) {
 
 KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const Stop& stop) {
   KeptLocks kept;
-  for (const pid_t thread : threads_with_descriptors(pid)) {
-    bool unread = false;
-    const bool seen = for_each_open_file(thread, [&](const OpenFile& open) {
-      const FileNumber file(open.device, open.inode);
-      if (!files.contains(file) || kept.files.contains(file)) return;
-      const std::optional<std::string> info = about_descriptor(thread, open.fd);
-      unread = unread || (!info && says_nothing(errno));
-      if (info && tells_of_flock(*info, false)) kept.files.insert(file);
-    }, stop);
-    kept.all = kept.all && seen && !unread;
-    if (!kept.all) break;
-  }
+  bool unread = false;
+  const bool seen = for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
+    const FileNumber file(open.device, open.inode);
+    if (!files.contains(file) || kept.files.contains(file)) return;
+    const std::optional<std::string> info = about_descriptor(thread, open.fd);
+    unread = unread || (!info && says_nothing(errno));
+    if (info && tells_of_flock(*info, false)) kept.files.insert(file);
+  }, stop);
+  kept.all = seen && !unread;
   return kept;
 }
 

@@ -33,9 +33,10 @@ inline const Stop to_the_end{};
 bool for_each_open_file(pid_t pid, const std::function<void(const OpenFile&)>& visit, const Stop& stop,
                         int* want = nullptr);
 
-// The threads of a process, one for each set of descriptors: they have one in common, mostly, but each may have its own, and
-// the first may have ended. Two that cannot be compared count both.
-std::vector<pid_t> threads_with_descriptors(pid_t pid);
+// The same of each of its threads that has descriptors of its own; which one it is is told. The threads of a process have them
+// in common, mostly; but each may have its own, and the first may have ended. Two that cannot be compared count both.
+bool for_each_open_file_of_any_thread(pid_t pid, const std::function<void(pid_t thread, const OpenFile&)>& visit,
+                                      const Stop& stop, int* want = nullptr);
 
 // What fdinfo tells of one of them: its flags, its locks. Unset (errno) where it is not ours to see, or is no more.
 std::optional<std::string> about_descriptor(pid_t pid, const char* fd);
