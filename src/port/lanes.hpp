@@ -83,7 +83,8 @@ inline void put_lane(RunTrace& run, const model::LaneRecord* record, bool is_cop
 // What lives of a run would not be seen from here: /proc, or this process, is of another pid namespace, or the kernel lets it
 // neither be told nor signalled from here (a user namespace); or it is that of the queue of which this one is a copy. It is
 // neither gone nor to be signalled.
-enum class UnseenBy { pid_namespace, user_namespace, original };
+// (`hidden`: what has its lane's lock is known by that alone. It is waited for, and nobody but root can tell who it is.)
+enum class UnseenBy { pid_namespace, user_namespace, original, hidden };
 struct Unseen : Error {
   explicit Unseen(Error error, UnseenBy reason = UnseenBy::pid_namespace) : Error(std::move(error)), by(reason) {}
   UnseenBy by;
@@ -166,7 +167,9 @@ class RunTraces {
   // mark, those that keep its lane's lock and show no task where it is alone, and those of which it cannot be told. The last
   // ones get no signal.
   virtual std::vector<Fd> bearers(const RunTrace& run) = 0;
-  virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;   // false: there are none
+
+  // False: there are none. Throws Unseen (hidden) where something has the lane's lock, and none of those that are seen.
+  virtual bool signal_bearers(const RunTrace& run, model::Signal signal) = 0;
 
   // The same of the processes that have this lane's lock, wherever its files are: the lane itself and its tasks, but for those
   // that carry the mark of another run.

@@ -9,10 +9,14 @@ import subprocess
 import pytest
 
 from hostile import SITE_GID, USERS, lab  # noqa: F401
-from run_tools import eventually, state_of
+from run_tools import eventually, processes, state_of
 
 SOON = "300ms"                                                      # between the steps of an end
 pytestmark = pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
+
+
+def owner_of(pid):
+    return os.stat(f"/proc/{pid}").st_uid
 
 
 class Closed:
@@ -96,6 +100,30 @@ def test_what_a_job_leaves_behind_is_ended_though_proc_hides_it(closed, lab):  #
     log = closed.thole("logs", job)
     [pid] = filter(str.isdigit, log.splitlines())
     assert f"# left behind: {pid} " in log
+
+
+def test_what_a_killed_lane_has_left_and_proc_hides_is_said_to_be_waited_for(closed, lab):  # noqa: F811
+    """It gets no signal, and no command sends to another that does nothing."""
+    gate, both = lab.folder / "gate", f"{closed.path('sleep')} 600 & {closed.path('sleep')} 601"
+    job = closed.submit("--patience", SOON, "--", "sh", "-c",
+                        f"setsid {closed.path('sh')} -c '{both}' & while [ ! -e {gate} ]; do sleep 0.02; done")
+    hidden = eventually(lambda: len(closed.pids()) == 2 and closed.pids(), "both run")
+    [lane] = [pid for pid, name, _, _ in processes() if name == "thole-lane" and owner_of(pid) == USERS["alice"]]
+    os.kill(lane, signal.SIGKILL)
+    gate.touch()
+    def why():
+        return " ".join(closed.thole("why", "job", job).split())
+    seen = "none of the processes whose files can be seen"
+    eventually(lambda: seen in why(), why)
+    done = lab.thole("alice", "cancel", "--force", job)
+    assert done.returncode == 64 and "is not over" in done.stderr and seen in done.stderr, done.stderr
+    assert "sudo fuser -v" in done.stderr, done.stderr
+    cancel = lab.thole("alice", "cancel", job)
+    assert "it counts as running until nothing has that lock" in cancel.stderr, cancel.stderr
+    assert closed.job(job)["state"] == "running" and closed.pids() == hidden
+    for pid in hidden:
+        os.kill(pid, signal.SIGKILL)
+    closed.reaches(job, "done")
 
 
 def test_pause_stops_what_proc_hides_and_continue_lets_it_go_on(closed):

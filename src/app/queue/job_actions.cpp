@@ -56,9 +56,12 @@ Caution of_unseen(Queue queue, HashKey secret, const std::vector<std::vector<mod
     }
   if (!first) return "";
   if (names.size() > most_unseen) names.back() = "…";
+  const std::string unreached =
+      fmt::format("{}: the lane cannot be reached, and the queue's runner does not see what is left: {}\n  ",
+                  join(names, ", "), first->why);
+  if (first->by == port::UnseenBy::hidden) return unreached + "it counts as running until nothing has that lock";
   const bool is_copy = first->by == port::UnseenBy::original;
-  return fmt::format("{}: the lane cannot be reached, and the queue's runner does not see what is left: {}\n  {}; if it is "
-                     "over: thole cancel --force {}", join(names, ", "), first->why,
+  return fmt::format("{}{}; if it is over: thole cancel --force {}", unreached,
                      is_copy ? "it is left alone, and counts as running here"
                              : "the first runner that sees it does what was asked",
                      all_names(unseen_tasks));
@@ -141,9 +144,10 @@ Alteration give_up(Queue queue, const std::vector<port::Selection>& which) {
         if (!unseen)
           throw Error(ErrorCode::usage, fmt::format("task {} is seen from here, and runs: nothing has to be forced", name))
               .hint(fmt::format("thole cancel {} ends it", name));
-        if (unseen->locked)
-          throw Error(ErrorCode::usage,
-                      fmt::format("task {} is not over: something of it has its lane's lock ({})", name, unseen->why));
+        if (!unseen->locked) continue;
+        std::string why = unseen->why;           // of what is hidden: its lock
+        if (unseen->by != port::UnseenBy::hidden) why = "something of it has its lane's lock (" + why + ")";
+        throw Error(ErrorCode::usage, fmt::format("task {} is not over: {}", name, why));
       }
     }
   return alter(queue, which, port::Verb::give_up);

@@ -34,6 +34,8 @@ const model::EndingOfOrphan* ending_of(const model::Task& task, const model::Lan
   return bay ? &record->endings[static_cast<std::size_t>(bay - record->bays.data())] : nullptr;
 }
 
+std::string why_of(const port::Unseen& unseen) { return fmt::format("{} (try: {})", unseen.what(), unseen.hint()); }
+
 bool any_ended(const std::vector<Fd>& processes) { return std::ranges::any_of(processes, is_readable, &Fd::get); }
 
 }  // namespace
@@ -205,10 +207,22 @@ void Orphans::find_living(Orphan& orphan) {
   orphan.processes = std::move(processes);
 }
 
-// False: nothing was there to hear it.
+// False: nothing was there to hear it, or nothing that is seen.
 bool Orphans::signal(Orphan& orphan, Signal signal) {
   look_at_neighbours(orphan, signal);
-  return ports_.lanes.signal_bearers(orphan.run, signal);
+  std::string hidden;
+  bool heard = false;
+  try {
+    heard = ports_.lanes.signal_bearers(orphan.run, signal);
+  } catch (const port::Unseen& unseen) {
+    if (unseen.by != port::UnseenBy::hidden) throw;
+    hidden = why_of(unseen);
+  }
+  if (!hidden.empty() && orphan.hidden.empty())
+    ports_.say(fmt::format("job {}.{}: what is left of it gets no signal, and is waited for: {}", orphan.task.job,
+                           orphan.task.index, hidden));
+  orphan.hidden = std::move(hidden);
+  return heard;
 }
 
 // Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
@@ -387,6 +401,11 @@ void Orphans::say_untold(const Orphan& orphan, const std::string& text) const {
                          untold_text(tasks.size()), text, names_of(orphan.task.job, tasks)));
 }
 
+port::UnseenRun Orphans::unseen_run(const Orphan& orphan, port::UnseenBy by, const std::string& why) {
+  return {.job = orphan.task.job, .task = orphan.task.index, .runs = orphan.task.runs,
+          .pid_namespace = orphan.run.pid_namespace, .by = by, .locked = static_cast<bool>(orphan.lock), .why = why};
+}
+
 // Neither ended nor called lost: it would run twice. Who cancels it is obeyed by the first runner that sees it. That it is over
 // a person may know (`cancel --force`), where nothing has its lane's lock any more; nothing begins again by that.
 std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen) {
@@ -398,9 +417,9 @@ std::optional<Remains> Orphans::of_unseen(Orphan& orphan, const std::optional<mo
   };
   const bool is_open = task && task->state == model::TaskState::running && task->runs == orphan.task.runs;
   if (!is_open) return NeverBegan{};             // somebody else has told its end
-  const std::string why = fmt::format("{} (try: {})", unseen.what(), unseen.hint());
-  orphan.unseen = port::UnseenRun{orphan.task.job, orphan.task.index, orphan.task.runs, orphan.run.pid_namespace,
-                                  unseen.by, static_cast<bool>(orphan.lock), unseen.boot, why};
+  const std::string why = why_of(unseen);
+  orphan.unseen = unseen_run(orphan, unseen.by, why);
+  orphan.unseen->boot = unseen.boot;
   orphan.trouble.met(why, say);
   if (!task->given_up || orphan.lock) return std::nullopt;
   Ended cancelled;
@@ -459,6 +478,7 @@ port::RunnerSight Orphans::sight() const {
   port::RunnerSight sight;
   for (const Orphan& orphan : orphans_) {
     const bool has_boot = seen(orphan) && orphan.run.pid_namespace == 0;   // else the namespace tells
+    if (!orphan.hidden.empty()) sight.unseen.push_back(unseen_run(orphan, port::UnseenBy::hidden, orphan.hidden));
     if (orphan.unseen) sight.unseen.push_back(*orphan.unseen);
     else if (orphan.looked_at)
       sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*seen(orphan))) : ""});

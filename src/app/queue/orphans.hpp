@@ -84,6 +84,7 @@ class Orphans {
     bool rest_is_ended = false;                  // that: from now on
     std::optional<SteadyTime> in_doubt_until{};  // whether its command was taken down with everything
     std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
+    std::string hidden{};                        // why nothing of it could be signalled, where that is so; it is waited for
     Trouble trouble{};
   };
 
@@ -104,6 +105,7 @@ class Orphans {
   bool another_explains(const Orphan& orphan) const;
   bool signal(Orphan& orphan, model::Signal signal);
   std::optional<Remains> with_status(Orphan& orphan, Remains left);
+  static port::UnseenRun unseen_run(const Orphan& orphan, port::UnseenBy by, const std::string& why);
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
   void go_on_counting(Orphan& orphan);

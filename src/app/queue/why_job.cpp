@@ -165,8 +165,10 @@ class Account {
       if (untold.size() > 1 && task.lane == model::lane_of_untold) continue;
       const std::string mark = task_mark(secret, task);
       if (const auto unseen = queue_.door.unseen(task, mark)) {
-        say(fmt::format("the supervisor of {0} cannot be reached, and the queue's runner does not see what is left: {1}; if it "
-                        "is over: thole cancel --force {0}", name, printable(unseen->why, 300)));
+        const bool hidden = unseen->by == port::UnseenBy::hidden;
+        say(fmt::format("the supervisor of {} cannot be reached, and the queue's runner does not see what is left: {}; {}",
+                        name, printable(unseen->why, 600),
+                        hidden ? "it is over when nothing has that lock" : "if it is over: thole cancel --force " + name));
       } else if (const std::vector<std::string> left = queue_.door.left_of(task, mark); !left.empty()) {
         std::vector<std::string> words;
         for (const std::string& process : left) words.push_back(printable(process, 120));

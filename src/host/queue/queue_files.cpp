@@ -145,7 +145,7 @@ bool QueueFiles::tell(const std::string& name) const {
 }
 
 Fd QueueFiles::watch_life(unsigned lane) const {
-  Fd file = open_at(AT_FDCWD, (path_of(lane) + ".life").c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  Fd file = open_at(AT_FDCWD, life_file(lane).c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (!file && is_want(errno)) cannot("cannot open the FIFO", lane_name(lane) + ".life");
   return fifo_or_nothing(std::move(file));
 }

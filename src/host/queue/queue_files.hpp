@@ -49,6 +49,7 @@ class QueueFiles {
   Fd reach_lane(unsigned lane) const { return open_to_tell(lane_name(lane) + ".mail"); }   // empty: it does not live
   bool is_mail_of(unsigned lane, const Fd& mail) const { return is_at(path_of(lane) + ".mail", mail.get()); }
   bool stands(const port::LaneSeat& seat) const;   // its files have their names
+  std::string life_file(unsigned lane) const { return path_of(lane) + ".life"; }
   Fd open_life(unsigned lane) const { return open_fifo(lane_name(lane) + ".life"); }
   Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
 

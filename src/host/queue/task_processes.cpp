@@ -1,5 +1,6 @@
 #include "host/queue/task_processes.hpp"
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,6 +113,19 @@ class LaneLock {
     return may_have_inherited || descends_from_us(pid) ? TaskProcess::keeper : TaskProcess::holder;
   }
 
+  // Somebody has it, and none of those whose files we see.
+  bool is_hidden(const QueueFiles& files) const {
+    if (!life_) return false;
+    const Fd trial = files.open_life(*run_.lane);
+    if (::flock(trial.get(), LOCK_EX | LOCK_NB) == 0) return false;
+    return std::ranges::none_of(pids_to_look_at(), [this](pid_t pid) {
+      int want = 0;
+      const bool has_it = has_own_fifo_open(pid, name_, &want);
+      if (!has_it) refuse_unlooked(want);
+      return has_it && keeps_lock(pid, life_.get(), to_the_end).value_or(true);
+    });
+  }
+
   // Anybody can take another task's mark on (a saved environment); what has another lane's lock is of that one all the same.
   bool is_of_another(pid_t pid) const { return life_ && keeps_lock_of_another_lane(pid, life_.get()); }
 
@@ -156,6 +170,14 @@ namespace {
                            "apart nor signalled")
                          .hint("any thole command outside of that namespace"),
                      port::UnseenBy::user_namespace);
+}
+
+// With hidepid=2, say: a program that may be run and not read, or as root without CAP_SYS_PTRACE.
+[[noreturn]] void refuse_hidden(const std::string& life) {
+  throw port::Unseen(Error(ErrorCode::unavailable, fmt::format("something has the lock of its lane, {}, and none of the "
+                                                               "processes whose files can be seen here", printable(life)))
+                         .hint("root sees who it is, and can end it: sudo fuser -v " + shell_quote(life)),
+                     port::UnseenBy::hidden);
 }
 
 }  // namespace
@@ -245,6 +267,7 @@ bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int
   }
   if (reached) return true;
   if (refused || (untold && !in_first_user_namespace())) refuse_untold();
+  if (told.empty() && LaneLock(run, files).is_hidden(files)) refuse_hidden(files.life_file(*run.lane));
   return !told.empty();
 }
 

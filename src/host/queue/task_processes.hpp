@@ -55,7 +55,7 @@ inline constexpr std::size_t most_ends = 8;      // the end of any calls for ano
 std::vector<Fd> living_of(const port::RunTrace& run, const QueueFiles& files);
 
 // To the command, with its process group, and to all others of it that are told. What forks meanwhile is looked for again.
-// False: there are none. Throws port::Unseen where none of them may be signalled from here.
+// False: there are none. Throws port::Unseen where none of them may be signalled from here, or whatever there is is hidden.
 bool signal_processes_of(const port::RunTrace& run, const QueueFiles& files, int signal);
 
 }  // namespace thole::host

@@ -41,7 +41,9 @@ std::string_view next_word(std::string_view& line) {
 
 port::UnseenBy reason_of(std::uint64_t number) {
   using enum port::UnseenBy;
-  return number == static_cast<std::uint64_t>(original) ? original : number == 0 ? pid_namespace : user_namespace;
+  for (const port::UnseenBy reason : {pid_namespace, original, hidden})
+    if (number == static_cast<std::uint64_t>(reason)) return reason;
+  return user_namespace;
 }
 
 template <std::size_t N>
@@ -143,7 +145,7 @@ model::Boot boot_here(const std::string& said) { return model::Boots(known_boot(
 
 // What cannot be told to be of this boot is seen by whom it can be told: where it was another one, by anybody.
 bool is_seen_here(const UnseenNote& note, const port::UnseenRun& run) {
-  if (run.by == port::UnseenBy::original) return false;
+  if (run.by == port::UnseenBy::original || run.by == port::UnseenBy::hidden) return false;
   const model::Boot boot = run.boot.empty() ? model::Boot::this_one : boot_here(run.boot);
   if (boot == model::Boot::another) return true;
   if (boot == model::Boot::untold || !is_reached_here(run.pid_namespace)) return false;

@@ -561,6 +561,27 @@ TEST_F(OrphansTest, WhatIsNotSeenFromHereAndHasTheLockIsNotOverByBeingGivenUp) {
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by one that sees it";
 }
 
+TEST_F(OrphansTest, WhatIsHiddenAndHasTheLockIsWaitedForAndToldOnce) {
+  lanes.on_look = [] { return Fd(::eventfd(0, EFD_CLOEXEC)); };
+  lanes.hidden = true;
+  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
+  settle(task);
+  alter(task.job, port::Verb::cancel);
+  for (int i = 0; i < 5; ++i) {
+    orphans->look_after();
+    clock.now += Seconds{20};
+  }
+  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("gets no signal, and is waited for: it has the lock (try: sudo)")));
+  EXPECT_FALSE(orphans->any_is_unseen()) << "no other runner sees more";
+  ASSERT_EQ(orphans->sight().unseen.size(), 1u);
+  EXPECT_EQ(orphans->sight().unseen[0].by, port::UnseenBy::hidden);
+  EXPECT_TRUE(orphans->sight().unseen[0].locked);
+  EXPECT_TRUE(runs_in_store());
+  alter(task.job, port::Verb::give_up);
+  orphans->look_after();
+  EXPECT_TRUE(runs_in_store()) << "the lock tells that it lives";
+}
+
 TEST_F(OrphansTest, OneThatCannotBeLookedAtIsNoReasonToLeaveTheOthersAlone) {
   const std::vector<model::Task> tasks = left_running(job(2), model::TaskPhase::reached);
   lanes.on_look = []() -> Fd { throw Error(ErrorCode::unavailable, "this is no FIFO"); };

@@ -31,6 +31,7 @@ struct ToldOfLanes : port::Lanes {
   std::size_t signals_to_keepers = 0;
   port::RunTrace looked_for{};                   // by the last look
   bool cannot_be_signalled = false;
+  bool hidden = false;                           // nothing is seen of what has the lane's lock
   std::optional<port::RunnerSight> told_sight;
   bool unseen = false;                           // what lives is of another pid namespace
 
@@ -68,6 +69,7 @@ struct ToldOfLanes : port::Lanes {
   }
   bool signal_bearers(const port::RunTrace& run, model::Signal signal) override {
     if (cannot_be_signalled) throw Error(ErrorCode::unavailable, "cannot look at the queue's processes").because(EMFILE);
+    if (hidden) throw port::Unseen(Error(ErrorCode::unavailable, "it has the lock").hint("sudo"), port::UnseenBy::hidden);
     signals.push_back(static_cast<int>(signal));
     if (run.lane && run.is_alone) signals_to_keepers += keepers.size();
     return !bearers(run).empty();
