@@ -4,7 +4,8 @@ import pathlib
 
 import pytest
 
-from hostile import USERS, end, lab  # noqa: F401 (the fixture)
+from hostile import USERS, end, lab, supervisor_of  # noqa: F401 (the fixture)
+from init_tools import key_of
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -67,6 +68,17 @@ def test_a_note_with_anothers_id_keeps_root_from_nothing(lab):
     assert [claim["user"] for claim in lab.claims()] == ["mallory"]
     end(mallory)
     alice.__exit__()
+
+
+@in_one_surrounding
+def test_who_would_release_a_lock_without_a_note_is_told_who_to_ask(lab):
+    lab.init()
+    mallory = lab.lock("mallory", f"/run/thole/gpu.{key_of(lab)}")
+    for user in ("root", "alice"):
+        done = lab.thole(user, "release", "0")
+        assert done.returncode == 64 and "0 is held, and nothing says by which claim: thole why 0" in done.stderr, done.stderr
+    assert str(supervisor_of(mallory)) in lab.thole("root", "why", "0").stdout
+    end(mallory)
 
 
 def socket_of(lab, user, gpu):

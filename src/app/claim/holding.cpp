@@ -80,19 +80,25 @@ std::vector<KeptClaim> beginning_with(const std::string& word, const std::vector
   return found;
 }
 
-// Claims on the GPU that the word names; none when it names no GPU.
-std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, const std::vector<KeptClaim>& all) {
-  const auto& units = gpus.units();
-  std::vector<KeptClaim> found;
+// The keys of the GPU that the word names; none when it names no GPU.
+std::vector<std::string> keys_of_gpu(const Observer& gpus, const std::string& word) {
+  std::vector<std::string> keys;
   try {
-    for (std::size_t unit : plan::resolve(word, gpus.snapshot(), units))
-      for (const KeptClaim& claim : all)
-        if (std::find(claim.keys.begin(), claim.keys.end(), units[unit].key) != claim.keys.end() &&
-            std::none_of(found.begin(), found.end(), [&](const KeptClaim& other) { return is_one(other, claim); }))
-          found.push_back(claim);
+    for (std::size_t unit : plan::resolve(word, gpus.snapshot(), gpus.units())) keys.push_back(gpus.units()[unit].key);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) throw;
   }
+  return keys;
+}
+
+// Claims on it.
+std::vector<KeptClaim> on_gpu(const Observer& gpus, const std::string& word, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found;
+  for (const std::string& key : keys_of_gpu(gpus, word))
+    for (const KeptClaim& claim : all)
+      if (std::ranges::find(claim.keys, key) != claim.keys.end() &&
+          std::ranges::none_of(found, [&](const KeptClaim& other) { return is_one(other, claim); }))
+        found.push_back(claim);
   return found;
 }
 
@@ -119,6 +125,18 @@ std::string way_on_for(const std::string& word, const ClaimSearch& search) {
   return fmt::format("{}has not ended: thole cancel {}", what, job->id);
 }
 
+// A lock that comes with no note.
+std::string way_on_for_gpu(const std::string& word, const ClaimSearch& search) {
+  std::vector<model::Holding> untold;
+  if (search.store) untold = search.store->holdings();
+  std::erase_if(untold, [](const model::Holding& holding) { return !holding.held || !holding.id.empty(); });
+  if (untold.empty()) return "";
+  const std::vector<std::string> keys = keys_of_gpu(search.gpus(), word);
+  const bool held = std::ranges::any_of(
+      untold, [&](const model::Holding& holding) { return std::ranges::find(keys, holding.key) != keys.end(); });
+  return held ? fmt::format("\n{0} is held, and nothing says by which claim: thole why {0}", printable(word, 60)) : "";
+}
+
 KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const ClaimSearch& search,
                    const std::vector<KeptClaim>& all) {
   const std::string what = word.empty() ? "which claim?" : word;
@@ -132,7 +150,7 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
         .about(what)
         .hint(list(all, search) +
               (short_of_an_id && !all.empty() ? fmt::format("\n(an id can be cut to {} characters)", shortest_beginning) : "") +
-              way_on_for(word, search));
+              way_on_for_gpu(word, search) + way_on_for(word, search));
   }
   const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
   throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(

@@ -1,6 +1,7 @@
 #include "app/show/why.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
@@ -108,6 +109,19 @@ void tell_left_out(Site& site, const model::Request& request, const std::vector<
 
 }  // namespace
 
+std::vector<std::string> unverified(const std::vector<model::Holding>& holdings) {
+  if (std::ranges::all_of(holdings, &model::Holding::verified)) return {};
+  std::vector<std::string> sentences{
+      "unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong"};
+  std::set<pid_t> keepers;
+  for (const model::Holding& holding : holdings)
+    if (holding.id.empty() && holding.pid > 0) keepers.insert(holding.pid);
+  std::vector<std::string> pids;
+  for (const pid_t pid : keepers) pids.push_back(std::to_string(pid));
+  if (!pids.empty()) sentences.push_back("who keeps the lock has noted no claim: ps -o pid,user,args -p " + join(pids, ","));
+  return sentences;
+}
+
 std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now,
                                        const WaysToEnd& ways_to_end) {
   for (const model::Holding& holding : holdings) {
@@ -140,8 +154,7 @@ UnitWhy why_unit(const Overview& overview, std::size_t unit, const WaysToEnd& wa
         (row.state == State::shared ? "shared by " : row.state == State::overdue ? "no longer claimed by " : "claimed by ") +
         plan::explain_unit(unit, {scene.units, scene.verdicts, scene.holdings, scene.queue, overview.now}));
     if (row.state != State::sick && !row.why.empty()) answer.sentences.push_back(row.why);
-    if (std::any_of(row.holdings.begin(), row.holdings.end(), [](const model::Holding& holding) { return !holding.verified; }))
-      answer.sentences.push_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
+    for (std::string& sentence : unverified(row.holdings)) answer.sentences.push_back(std::move(sentence));
   }
   const model::Machine& machine = overview.snapshot.machine;
   for (std::string& sentence : over_its_time(row.holdings, overview.now, ways_to_end))

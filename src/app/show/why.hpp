@@ -21,6 +21,9 @@ struct UnitWhy {
 // How to end what keeps a claim that nobody keeps any more: "\n  kill 4711  # python train.py" for each; may be empty.
 using WaysToEnd = std::function<std::string(const std::string& claim, uid_t owner)>;
 
+// Of those whose name may be wrong.
+std::vector<std::string> unverified(const std::vector<model::Holding>& holdings);
+
 // Of a claim whose time is over: whether its holder still lives, and what that means for others.
 std::vector<std::string> over_its_time(const std::vector<model::Holding>& holdings, WallTime now, const WaysToEnd& ways_to_end);
 

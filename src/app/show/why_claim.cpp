@@ -73,8 +73,7 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
   const std::vector<model::Holding> holdings = holdings_of(store, claim);
   ClaimWhy answer{claim.id, labels_of(units, machine), {}};
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
-  if (std::ranges::any_of(holdings, [](const model::Holding& one) { return !one.verified; }))
-    answer.sentences.emplace_back("unverified: no note of its owner agrees with the kernel's lock, so the name may be wrong");
+  for (std::string& sentence : unverified(holdings)) answer.sentences.push_back(std::move(sentence));
   for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))
     answer.sentences.push_back(std::move(sentence));
   // Notes of what is claimed inside are its owner's alone to read.
