@@ -118,6 +118,29 @@ def test_two_signals_to_the_group_at_once_come_once_each(run):
             assert job.line() == f"got {signal.SIGWINCH}"
 
 
+# As COUNTER does, between two waits for a signal.
+WAITER = """
+import os, signal
+wanted = {signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH}
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+os.write(1, b"ready\\n")
+while True: os.write(1, b"got %d\\n" % signal.sigwait(wanted))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_to_the_group_comes_once_to_who_waits_for_signals(run, number):
+    with Started(run + python(WAITER), start_new_session=True) as job:
+        assert job.line() == "ready"
+        for _ in range(5):
+            os.killpg(job.pid, number)
+            assert job.line() == f"got {number}"
+            eventually(lambda: not is_pending(job.pid, number), "run takes the signal to the group")
+            job.kill(signal.SIGWINCH)
+            assert job.line() == f"got {signal.SIGWINCH}"
+        job.kill(signal.SIGKILL)
+
+
 def test_a_signal_to_run_alone_after_one_to_the_group_is_passed_on(run):
     with Started(run + python(COUNTER), start_new_session=True) as job:
         assert job.line() == "ready"

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -24,6 +26,12 @@ namespace {
 
 Fd our_terminal() { return open_at(AT_FDCWD, "/dev/tty", O_RDWR | O_NOCTTY); }
 
+// For one of its blocked signals, which do not count as such meanwhile: in sigwait(3), for instance.
+bool waits_for_signals(pid_t command) {
+  const auto call = read_file(fmt::format("/proc/{}/syscall", command), 4096);
+  return call && parse_u64(std::string_view(*call).substr(0, call->find(' '))) == std::uint64_t{SYS_rt_sigtimedwait};
+}
+
 // Whether the command would have ended, had it got this signal.
 bool would_end_by(pid_t command, int signal) {
   static constexpr int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
@@ -33,7 +41,7 @@ bool would_end_by(pid_t command, int signal) {
     for (const std::string_view mask : {"SigBlk:", "SigIgn:", "SigCgt:"})
       if (line.starts_with(mask) && (parse_u64(trim(line.substr(mask.size())), 16).value_or(~0ull) >> (signal - 1) & 1) != 0)
         return false;
-  return true;
+  return !waits_for_signals(command);
 }
 
 // In our session (timeout(1)): a shell would have found it in the job's group. What a process sends to ours may be one that
