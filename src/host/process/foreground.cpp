@@ -50,6 +50,12 @@ bool has_left_our_group(pid_t command) {
   return ::getpgid(command) != ::getpgrp() && ::getsid(command) == ::getsid(0);
 }
 
+// `kill %1`, as a rule: the shell would have found it in the job's group.
+bool is_of_our_shell(const signalfd_siginfo& signal) {
+  const auto sender = static_cast<pid_t>(signal.ssi_pid);
+  return sender > 0 && sender == ::getppid() && ::getsid(sender) == ::getsid(0);
+}
+
 void pass_on(pid_t command, int number) { ::kill(::getpgid(command) == command ? -command : command, number); }
 
 // The command is not stopped any more; where /proc hides it, nobody knows.
@@ -77,8 +83,8 @@ void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
-  const bool of_the_terminal = !from_a_process || number == SIGHUP;   // which a shell sends, too, when it hangs up
-  if (to_group && of_the_terminal && has_left_our_group(command)) return pass_on(command, number);
+  const bool of_the_job = !from_a_process || number == SIGHUP || is_of_our_shell(signal);   // HUP is the terminal's, mostly
+  if (to_group && of_the_job && has_left_our_group(command)) return pass_on(command, number);
   const bool key = number == SIGINT || number == SIGQUIT;
   // Who looks for names (pkill) hits us and the witness, and not the command; where that was meant, too, it ends by it anyway.
   if (to_group && from_a_process && would_end_by(command, number)) ::kill(command, number);
