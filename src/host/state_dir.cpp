@@ -106,6 +106,21 @@ void refuse_if_deleted_under_a_claim(const StateLocation& location, const std::s
   refuse("the state directory was deleted while GPUs claimed in it are in use", path, kind);
 }
 
+// Existing ones win over better ones, but not where somebody claims in another one, wherever that is by now. (A lock may be
+// that of somebody who is about to come to ours.)
+void refuse_if_claimed_in_another(const StateLocation& location, const StateDir& dir) {
+  for (const std::string& path : location.paths.fallbacks) {
+    if (path == dir.path) continue;
+    const Guard guard = guard_of(path);
+    const Fd parent = open_parent_of(path, DirKind::fallback);
+    unsigned looks = 0;
+    while (parent && guard.is_kept_in(parent.get())) {
+      if (++looks == looks_for_it) refuse("GPUs that are claimed in another directory are in use", path, DirKind::fallback);
+      pause_between_looks();
+    }
+  }
+}
+
 // Makes the directory with exactly this mode whatever the umask. True when it is there afterwards, by us or by another.
 bool make_with_mode(const std::string& path, mode_t mode) {
   if (!make_directory(path, 0700)) return errno == EEXIST;
@@ -211,9 +226,14 @@ StateDir open_common(const StateLocation& location) {
     throw Error(ErrorCode::unavailable, "the state directory was deleted, or nodes in it").about(paths.system).hint(init_hint);
   // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
   // one further down the list; the other sees the better one after locking and comes up. One of the two always notices.
+  const auto found = [&] {
+    auto dir = find_fallback(paths);
+    if (dir) refuse_if_claimed_in_another(location, *dir);
+    return dir;
+  };
   int reason = 0;
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
-    if (auto dir = find_fallback(paths)) return std::move(*dir);
+    if (auto dir = found()) return std::move(*dir);
     for (const std::string& path : paths.fallbacks) refuse_if_deleted_under_a_claim(location, path);   // any of them
     if (!make_guarded(location, paths.fallbacks[i], 0755)) {
       reason = errno;
@@ -222,7 +242,7 @@ StateDir open_common(const StateLocation& location) {
     for (std::size_t j = i + 1; j < paths.fallbacks.size(); ++j)
       if (exists(paths.fallbacks[j])) ::rmdir(paths.fallbacks[i].c_str());
   }
-  if (auto dir = find_fallback(paths)) return std::move(*dir);
+  if (auto dir = found()) return std::move(*dir);
   throw Error(ErrorCode::unavailable, "there is no state directory and none can be made").about(paths.system).because(reason)
       .hint(init_hint);
 }

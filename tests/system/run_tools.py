@@ -79,7 +79,7 @@ def processes():
 
 def children(pid):
     """Direct children, without the supervisor's witness."""
-    return [child for child, name, parent, _ in processes() if parent == pid and name != "thole-witness"]
+    return [child for child, name, parent, _ in processes() if parent == pid and name != "witness"]
 
 
 def text_of(path):
@@ -88,7 +88,7 @@ def text_of(path):
 
 
 def witness_of(pid):
-    return eventually(lambda: [child for child, name, parent, _ in processes() if parent == pid and name == "thole-witness"],
+    return eventually(lambda: [child for child, name, parent, _ in processes() if parent == pid and name == "witness"],
                       "the witness has its name")[0]
 
 

@@ -1,6 +1,7 @@
 # ctest: serial
 """Files of notes of hundreds of users, with thousands of locks: they cost bounded work, and hide nobody. The kernel's list of
 locks is one for the whole machine, so no other test runs meanwhile."""
+import pathlib
 import resource
 
 import pytest
@@ -46,6 +47,34 @@ def test_notes_of_many_users_cost_no_more_than_those_of_some(lab):
         end(crowd)
     assert spent[1] < 6 * spent[0], spent
     end(alice)
+
+
+# A file of as many live notes as it can have, under sys.argv[1] names; they name all GPUs.
+ONE_FILE = pathlib.Path(__file__).with_name("forging.py").read_text().split("if __name__")[0] + """
+path = f"/run/thole/notes/{os.getuid()}-0bad0000"
+fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+os.write(fd, b"".join(note(f"{i:016x}", os.getpid(), 0, 0, 0, "x", i % 17) for i in range(512)))
+fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+for i in range(1, int(sys.argv[1])): os.link(path, f"/run/thole/notes/{os.getuid()}-{i:08x}")
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_init_looks_once_at_a_file_of_notes_with_many_names(lab):
+    lab.init()
+
+    def work(names):
+        mallory = lab.start_python("mallory", ONE_FILE, str(names))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        lab.init()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        end(mallory)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    few, many = work(2), work(1000)
+    assert many < 10 * few, (few, many)
 
 
 @in_one_surrounding

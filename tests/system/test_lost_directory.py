@@ -245,6 +245,44 @@ def test_a_lost_fallback_gets_no_second_owner(lab, way):
     assert claims_one(lab, "bob", "-g", "4").returncode == 0
 
 
+# What init finds in its place is not what is locked.
+SWAPPED_WAYS = ["mv thole x; mkdir -m 755 thole", "cp -a thole y; mv thole x; mv y thole", "mv thole x; ln -s x thole",
+                "mv thole x; : > thole", "mkdir z; mv thole/gpu.* z",
+                "mkdir z; mv thole/gpu.* z; cd z; for f in gpu.*; do mkfifo -m 666 ../thole/$f; done",
+                "cd thole; for f in gpu.*; do ln $f x$f; rm $f; done"]
+
+
+@pytest.mark.parametrize("way", SWAPPED_WAYS)
+@in_one_surrounding
+def test_a_fallback_that_is_swapped_under_a_claim_gets_no_second_owner(lab, way):
+    alice = lab.hold("alice")
+    lab.run("root", "sh", "-ec", "cd /run/lock; " + way, check=True)
+    for words in (["init"], ["run", "--no-wait", "--", "true"]):
+        done = lab.thole("root", *words)
+        assert done.returncode == 69 and "of alice has the lock of one that was deleted or moved" in done.stderr, done.stderr
+    assert claims_one(lab, "bob", "-g", "4").returncode == 69
+    end(alice)
+    lab.init()
+    assert claims_one(lab, "bob", "-g", "4").returncode == 0
+
+
+@pytest.mark.parametrize("first", [False, True])
+@in_one_surrounding
+def test_a_second_fallback_lets_nobody_in_beside_claims_in_the_first(lab, first):
+    def makes_another():
+        assert lab.thole("mallory", "--state-dir", "/tmp/thole", "run", "-q", "--", "true").returncode == 0
+    alice = lab.hold("alice")
+    if first:
+        makes_another()
+    lab.run("root", "rm", "-r", "/run/lock/thole", check=True)
+    if not first:
+        makes_another()
+    done = claims_one(lab, "bob", "-g", "4")
+    assert done.returncode == 69 and "/run/lock/thole" in done.stderr, done.stderr
+    end(alice)
+    eventually(lambda: claims_one(lab, "bob", "-g", "4").returncode == 0, "alice has ended")
+
+
 # A service with PrivateTmp, say: the fallback's parent is the same for all.
 @in_one_surrounding
 def test_a_fallback_lost_under_a_claim_with_mounts_of_its_own_gets_no_second_owner(lab):

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from run_programs import program, run  # noqa: F401 (fixtures)
-from run_tools import THOLE, Terminal, children, eventually, gone, is_pending, only_child, python, state_of, witness_of
+from run_tools import (DEADLINE, THOLE, Terminal, children, eventually, gone, is_pending, only_child, python, state_of, text_of,
+                       witness_of)
 
 PROMPT = r"prompt\d*> "
 # What is typed while the shell still switches the terminal from its own mode may be lost to any command: wait for "up".
@@ -169,9 +170,9 @@ while number != signal.SIGALRM:
 """
 
 
-@pytest.mark.parametrize("way", [("setpgid", "0", "0"), ("setsid",), ("getpid",)])
+@pytest.mark.parametrize("way", [("setsid",), ("getpid",)])
 def test_who_signals_every_process_in_turn_signals_the_command_once(run, way):
-    """As systemd does: the command has had it, whatever group it has made."""
+    """As systemd does: the command has had it."""
     with subprocess.Popen(run + python(SIGNALS_HEARD) + list(way), stdout=subprocess.PIPE, text=True,
                           start_new_session=True) as started:
         assert started.stdout.readline() == "up\n"
@@ -182,6 +183,38 @@ def test_who_signals_every_process_in_turn_signals_the_command_once(run, way):
             eventually(lambda: not is_pending(started.pid, number), "thole has taken it")
         started.send_signal(signal.SIGALRM)
         assert started.stdout.read() == f"got {signal.SIGALRM}.\n"
+
+
+def test_a_signal_to_the_group_reaches_a_command_that_has_made_a_group_of_its_own(run):
+    """As that of who would have started the command itself."""
+    with subprocess.Popen(run + python(SIGNALS_HEARD) + ["setpgid", "0", "0"], stdout=subprocess.PIPE, text=True,
+                          start_new_session=True) as started:
+        assert started.stdout.readline() == "up\n"
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM):
+            os.killpg(started.pid, number)
+            assert started.stdout.readline() == f"got {number}.\n"
+        assert started.stdout.read() == ""
+
+
+def test_an_outer_timeout_ends_an_inner_one(run):
+    done = subprocess.run(["timeout", "0.5", *run, "timeout", "900", "sleep", "900"], timeout=DEADLINE)
+    assert done.returncode == 124
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
+def test_a_hangup_leaves_a_session_of_its_own_alone(run, tmp_path, background):
+    (tmp_path / "heard.py").write_text(SIGNALS_HEARD)
+    out = tmp_path / "out"
+    with shell(f"RUN {sys.executable} {tmp_path}/heard.py setsid > {out} {'&' if background else ''}", run) as terminal:
+        eventually(lambda: "up" in text_of(out), "it is up")
+        [supervisor] = children(terminal.pid)
+        command = only_child(supervisor)
+        terminal.hang_up()
+        eventually(lambda: state_of(terminal.pid) in ("Z", None), "the shell has hung up its jobs")
+        eventually(lambda: not is_pending(supervisor, signal.SIGHUP), "thole has taken it")
+        os.kill(supervisor, signal.SIGALRM)
+        eventually(lambda: gone(command) and gone(supervisor), "all end")
+    assert text_of(out) == f"up\ngot {signal.SIGALRM}.\n"
 
 
 @pytest.mark.parametrize("words", ["setsid sleep 900", "setsid -w sleep 900"])

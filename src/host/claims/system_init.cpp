@@ -64,22 +64,43 @@ std::uint64_t number_of_filesystem(int fd) {
   return number;
 }
 
-// Does this process have the lock of a node that has lost its name, or of one of a directory that has? Yes, too, where it has
-// too many descriptors for us: it keeps the guard of such a claim.
-bool may_have_lost_lock(pid_t pid, bool directory_lost, Allowance& allowance) {
+// What stands under these names in the directory at this path. One that was moved, swapped or copied is another.
+std::set<FileNumber> nodes_at(const std::string& path, const std::vector<std::string>& names) {
+  std::set<FileNumber> nodes;
+  const Fd directory = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!directory) refuse_unseen(path, errno);
+  for (const std::string& name : names) {
+    struct stat node;
+    if (directory && ::fstatat(directory.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
+      nodes.emplace(node.st_dev, node.st_ino);
+  }
+  return nodes;
+}
+
+std::vector<std::string> names_of_nodes(const std::vector<std::string>& units) {
+  std::vector<std::string> names;
+  for (const std::string& unit : units)
+    for (std::string& name : nodes_of(unit)) names.push_back(std::move(name));
+  for (unsigned index = 0; index < most_tickets; ++index) names.push_back(turn_node(index));
+  return names;
+}
+
+// Does this process, which keeps the guard of a claim, have the lock of a node that is none of these? Yes, too, where it has
+// too many descriptors for us.
+bool may_have_lost_lock(pid_t pid, const std::set<FileNumber>& nodes, Allowance& allowance) {
   bool found = false;
   for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
-    if (S_ISFIFO(open.mode) && (directory_lost || open.links == 0)) found = found || has_flock(thread, open.fd);
+    if (S_ISFIFO(open.mode) && !nodes.contains({open.device, open.inode})) found = found || has_flock(thread, open.fd);
   }, [&] { return found || allowance.over(); });
   return found || allowance.over();
 }
 
-// Who may have a claim in a fallback that was deleted, emptied or moved since, in words; empty: nobody. Where somebody keeps
-// the guard of such a claim that is to be certain: not everybody may have been looked at. And a job that goes on in its child
-// all the time is missed by a list when its number begins anew at the lowest, so that no single look counts.
-std::string claimed_in_lost(const std::string& path, Allowance& strangers) {
+// Who may have a claim in a fallback that was deleted, emptied, moved or swapped since, in words; empty: nobody. Where somebody
+// keeps the guard of such a claim that is to be certain: not everybody may have been looked at. And a job that goes on in its
+// child all the time is missed by a list when its number begins anew at the lowest, so that no single look counts.
+std::string claimed_in_lost(const std::string& path, const std::vector<std::string>& units, Allowance& strangers) {
   constexpr unsigned looks = 3;
-  const bool lost = ::access(path.c_str(), F_OK) != 0;
+  const std::set<FileNumber> nodes = nodes_at(path, names_of_nodes(units));
   KeeperOf wanted{guard_of(path)};
   const Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   struct stat about;   // common to namespaces where the fallback was, as a rule
@@ -90,7 +111,8 @@ std::string claimed_in_lost(const std::string& path, Allowance& strangers) {
     bool any_keeper = false;
     search.each([&](pid_t pid) {
       any_keeper = true;
-      if (may_have_lost_lock(pid, lost, strangers)) who = describe_process(pid) + " has the lock of one that was deleted";
+      if (may_have_lost_lock(pid, nodes, strangers))
+        who = describe_process(pid) + " has the lock of one that was deleted or moved";
       return who.empty();
     });
     if (!who.empty()) return who;
@@ -102,7 +124,7 @@ std::string claimed_in_lost(const std::string& path, Allowance& strangers) {
     const std::string why = search.missed_any() ? search.missed() + ", or another, has too many descriptors or locks"
                             : search.settled() ? std::string("no process is seen to have them")
                                                : std::string("processes come and go too fast");
-    return "who keeps the locks of one that was deleted cannot be told: " + why;
+    return "who keeps the locks of one that was deleted or moved cannot be told: " + why;
   }
 }
 
@@ -127,7 +149,7 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
   }
   Allowance strangers(limit);
   for (const std::string& path : paths.fallbacks) {
-    if (std::string who = claimed_in_lost(path, strangers); !who.empty()) {
+    if (std::string who = claimed_in_lost(path, units, strangers); !who.empty()) {
       directory = path;
       return who;
     }
@@ -353,8 +375,10 @@ void SystemInit::add_units() {
     }
     if (!taken)
       for (const std::string& name : nodes_of(key)) renew(name);
-    else if (!take_back_.of(key, {gate(), who, inside_claims_of(slot - keys_.begin())}, report_.cautions))
+    else if (!take_back_.of(key, {gate(), who, inside_claims_of(slot - keys_.begin()), wish_.force}, report_.cautions))
       ++report_.not_taken_back;
+    if (taken)
+      for (const std::string& name : take_back_.spared_of(key)) renew(name);
     *slot = key;
   }
   for (const std::string& key : vanished_units())   // which are held
@@ -376,15 +400,19 @@ std::string* SystemInit::slot_for_another() {
   return nullptr;
 }
 
-// By the notes of who has claimed it, what was started in his claims: his own processes.
+// By the notes of who has claimed it, what was started in his claims: his own processes, to be named; as many as there is time
+// for, since anybody can note any number of claims.
 std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
   std::vector<pid_t> found;
+  Allowance allowance(for_init_to_tell);
+  const Stop stop = [&] { return allowance.over(); };
   NoteBook book(notes(), number_of(dir_));
   book.collect();
   book.read(keys_);
   for (const Note& note : book.live()) {
+    if (stop()) break;
     if (!note.names(static_cast<unsigned>(slot))) continue;
-    for (const ProcessStat& process : started_in_claim(note.id, note.process.uid, note.process.pid))
+    for (const ProcessStat& process : started_in_claim(note.id, note.process.uid, note.process.pid, stop))
       found.push_back(process.pid);
   }
   return found;

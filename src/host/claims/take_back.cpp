@@ -182,9 +182,10 @@ bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::stri
       maker_.replace_fifo(name);
       continue;
     }
-    if (const std::string who = spared(name, meant, how.group); !who.empty()) {
+    if (const std::string who = how.from_anybody ? "" : spared(name, meant, how.group); !who.empty()) {
       maker_.mark(name, false);
-      said.push_back(fmt::format("{} is not taken back: {}", name, who));
+      said.push_back(fmt::format("{} is not taken back: {}{}; to take it all the same: sudo thole init --force --take-back {}",
+                                 name, who, keepers_of(name), unit));
       any_spared = true;
       continue;
     }
@@ -200,6 +201,22 @@ bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::stri
   if (const std::string rest = still_run(unit, had); taken && !rest.empty()) said.push_back(rest);
   if (!taken && !any_spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
   return taken && !any_spared;
+}
+
+std::vector<std::string> TakeBack::spared_of(const std::string& unit) const {
+  std::vector<std::string> names;
+  for (const std::string& name : nodes_of(unit))
+    if (locked_.contains(name)) names.push_back(name);
+  return names;
+}
+
+// Whom the kernel's list names may have ended, or have taken it for another.
+std::string TakeBack::keepers_of(const std::string& name) const {
+  const auto seen = seen_.find(numbers_.at(name));
+  if (seen == seen_.end()) return "";
+  std::vector<std::string> keepers;
+  for (const pid_t pid : seen->second) keepers.push_back(describe_process(pid));
+  return " (it is kept by " + join(some_of(std::move(keepers)), ", ") + ")";
 }
 
 // By the first list; whose process began since has that number from another.

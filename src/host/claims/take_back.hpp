@@ -4,7 +4,9 @@
 // unit's nodes. Then these are marked (layout.hpp, being_taken): from here on nobody who is honest gets one. Who has a node now
 // and had it before is meant: he loses it, and is named, and so are the processes that are seen to run in his claim, for they
 // run on. Who has got one between the two, waiting honestly, keeps it: whom the first list does not have, nor another process
-// of his user's, who has an account, and with a group membership. Where that list cannot be read to its end, he may have.
+// of his user's, who has an account, and with a group membership. Where that list cannot be read to its end, or has hidden a
+// line (kernel_locks.hpp), he may have; so may who had it all the time and has changed whom the list names. Root's word takes
+// it from either (`--force`).
 //
 // Marks count while this process lives, and no signal ends it but KILL, with which they end too.
 #pragma once
@@ -53,15 +55,18 @@ class TakeBack {
     std::optional<gid_t> group;                       // the only one that may claim
     std::string lost;                                 // who has the lock of a deleted node of the unit; "" nobody
     std::vector<pid_t> inside;                        // what is known to run in claims of the unit
+    bool from_anybody = false;                        // nobody is spared
   };
   // False where nothing was taken back: nobody held it, or who does was spared. Says which.
   bool of(const std::string& unit, const How& how, std::vector<std::string>& said);
+  std::vector<std::string> spared_of(const std::string& unit) const;   // after that: nodes that were left to who has them
 
  private:
   class Uninterrupted;
 
   bool had(pid_t pid, const FileNumber& node) const;
   std::set<uid_t> users_before(const std::string& unit) const;
+  std::string keepers_of(const std::string& name) const;
   std::string spared(const std::string& name, const std::set<uid_t>& meant, std::optional<gid_t> group) const;
   bool has_it_still(const FileNumber& node, int fd) const;
 

@@ -7,14 +7,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
+#include "host/claims/allowance.hpp"
 #include "host/claims/delete_for_owner.hpp"
 #include "host/claims/keeper_look.hpp"
 #include "host/claims/kernel_locks.hpp"
@@ -46,6 +51,9 @@ std::set<FileNumber> nodes_of_units(const NotesAbout& about) {
   return nodes;
 }
 
+// Reading notes costs, and anybody can have any number of files of them: so much for all, and for one user's.
+constexpr std::chrono::milliseconds for_a_users_notes{500};
+
 // The locks that users hold, as far as their live notes say so and the kernel names nobody else.
 class HeldByNote {
  public:
@@ -58,6 +66,32 @@ class HeldByNote {
     tickets_ = file.tickets();
   }
 
+  // Whether there is time to look at another file of this user's. What is not looked at may speak of anything.
+  bool has_time_for(uid_t uid) const {
+    const auto spent = spent_.find(uid);
+    return !all_.over() && (spent == spent_.end() || spent->second < for_a_users_notes);
+  }
+
+  // Does this file speak of a lock of its user, or say a ticket of his, and no other file of his before it?
+  bool is_needed(int notes, const std::string& name, uid_t uid) {
+    const auto begun = time_worked();
+    const bool needed = speaks_first(notes, name, uid) || says_first(notes, name, uid);
+    spent_[uid] += time_worked() - begun;
+    return needed;
+  }
+
+  // The berths that this file speaks of and its user holds.
+  void for_each_held(int notes, const std::string& name, uid_t uid,
+                     const std::function<void(unsigned, unsigned)>& visit) {
+    NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
+    book.collect(name, uid);
+    book.read(about_.keys);
+    for (const Note& note : book.live())
+      for (unsigned slot = 0; slot < model::max_slots; ++slot)
+        if (note.names(slot) && is_held_by(slot, note.berths[slot] - 1u, uid)) visit(slot, note.berths[slot]);
+  }
+
+ private:
   // Does this file say a ticket of its user's, whose FIFO is locked, that no other file before it says?
   bool says_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
@@ -76,19 +110,13 @@ class HeldByNote {
     return first;
   }
 
-  // The berths that this file speaks of and its user holds.
-  void for_each_held(int notes, const std::string& name, uid_t uid,
-                     const std::function<void(unsigned, unsigned)>& visit) {
-    NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
-    book.collect(name, uid);
-    book.read(about_.keys);
-    for (const Note& note : book.live())
-      for (unsigned slot = 0; slot < model::max_slots; ++slot)
-        if (note.names(slot) && is_held(slot, note.berths[slot] - 1u, uid))
-          visit(slot, note.berths[slot]);
+  // Many notes may say the same.
+  bool is_held_by(unsigned slot, unsigned berth, uid_t uid) {
+    const auto [known, is_new] = held_.try_emplace({slot, berth, uid}, false);
+    if (is_new) known->second = is_held(slot, berth, uid);
+    return known->second;
   }
 
- private:
   bool is_held(unsigned slot, unsigned berth, uid_t uid) {
     const std::string& key = about_.keys[slot];
     const std::string node = berth == 0 ? gpu_node(key) : share_node(key, berth - 1);
@@ -114,6 +142,9 @@ class HeldByNote {
   const NotesAbout& about_;
   KernelLocks locks_;
   KeeperLook keepers_;
+  mutable Allowance all_{for_init_to_tell};
+  std::map<uid_t, std::chrono::nanoseconds> spent_;
+  std::map<std::tuple<unsigned, unsigned, uid_t>, bool> held_;
   std::vector<WrittenTicket> tickets_;  // in line
   std::set<unsigned> said_;            // their indices
   std::set<std::tuple<uid_t, unsigned, unsigned>> spoken_of_;
@@ -121,6 +152,14 @@ class HeldByNote {
 
 // What an idle file would cost at least, on tmpfs.
 constexpr off_t a_page = 4096;
+
+// Live notes are locked. Where that cannot be told it may have some.
+bool may_have_live_notes(int notes, const std::string& name) {
+  const Fd file = open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  struct flock all {};
+  all.l_type = F_WRLCK;
+  return !file || ::fcntl(file.get(), F_OFD_GETLK, &all) != 0 || all.l_type != F_UNLCK;
+}
 
 // Has nobody a lock in it? Then nobody gets one while this lives, and who wants to note something there makes another file.
 class Idle {
@@ -177,9 +216,15 @@ bool may_be_notes(const Entry& entry) {
 std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
   std::set<unsigned> claimed;
   HeldByNote held(about);
+  std::set<FileNumber> seen;
   for (const std::string& name : entries_in(notes)) {
     Entry entry{name, {}};
     if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
+    if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(notes, name)) continue;
+    if (!held.has_time_for(entry.found.st_uid)) {
+      for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
+      break;
+    }
     held.for_each_held(notes, name, entry.found.st_uid, [&](unsigned slot, unsigned) { claimed.insert(slot); });
   }
   return claimed;
@@ -188,6 +233,8 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
 std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const TidyWish& wish) {
   std::map<uid_t, unsigned> files;
   std::map<uid_t, bool> members;
+  std::set<uid_t> untold;              // of whom some were not looked at
+  std::set<FileNumber> seen;           // one file may have any number of names
   HeldByNote held(about);
   Deletion deletion(notes, wish);
   for (const std::string& name : entries_in(notes)) {
@@ -200,7 +247,10 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     }
     auto [member, unknown] = members.try_emplace(user, true);
     if (unknown && wish.group) member->second = is_member(user, *wish.group);
-    if (held.speaks_first(notes, name, user) || held.says_first(notes, name, user)) {
+    const bool is_first = seen.emplace(entry.found.st_dev, entry.found.st_ino).second;
+    const bool live = is_first && may_have_live_notes(notes, name), looked_at = live && held.has_time_for(user);
+    if (live && !looked_at) untold.insert(user);
+    if (live && (!looked_at || held.is_needed(notes, name, user))) {
       ++files[user];
       continue;
     }
@@ -210,7 +260,13 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     const Idle idle(notes, name);   // until it is deleted
     deletion.of(entry);
   }
-  return deletion.cautions();
+  std::vector<std::string> cautions = deletion.cautions();
+  std::vector<std::string> users;
+  for (const uid_t user : untold) users.push_back(printable(user_name(user), 32));
+  if (!users.empty())
+    cautions.push_back(fmt::format("{}: there are more notes than could be looked at, of {}; they stay", wish.path,
+                                   join(some_of(std::move(users)), ", ")));
+  return cautions;
 }
 
 }  // namespace thole::host

@@ -20,6 +20,8 @@
 #include "base/text.hpp"
 #include "base/want.hpp"
 #include "base/words.hpp"
+#include "host/claims/allowance.hpp"
+#include "host/claims/guard.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/control/door.hpp"
 #include "host/control/received.hpp"
@@ -128,7 +130,10 @@ bool is_stopped(const Fd& keeper) {
 
 std::string ways_to_end(const std::string& claim, uid_t owner) {
   std::vector<std::string> ways;
-  for (const ProcessStat& process : started_in_claim(claim, owner, 0)) {
+  Allowance allowance(for_strangers);
+  const Stop stop = [&] { return owner != ::geteuid() && allowance.over(); };
+  for (const ProcessStat& process : started_in_claim(claim, owner, 0, stop)) {
+    if (stop()) break;
     // What a shell within the claim has started besides.
     if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;
     const std::string shown = describe_process(process);   // "1234 python train.py"

@@ -44,17 +44,8 @@ bool would_end_by(pid_t command, int signal) {
   return !waits_for_signals(command);
 }
 
-// In our session (timeout(1)): a shell would have found it in the job's group. What a process sends to ours may be one that
-// signals everybody in turn, and who has a session of his own (setsid) is to be left alone.
-bool has_left_our_group(pid_t command) {
-  return ::getpgid(command) != ::getpgrp() && ::getsid(command) == ::getsid(0);
-}
-
-// `kill %1`, as a rule: the shell would have found it in the job's group.
-bool is_of_our_shell(const signalfd_siginfo& signal) {
-  const auto sender = static_cast<pid_t>(signal.ssi_pid);
-  return sender > 0 && sender == ::getppid() && ::getsid(sender) == ::getsid(0);
-}
+// A session of its own (setsid) has nothing to do with our group.
+bool is_in_our_session(pid_t command) { return ::getsid(command) == ::getsid(0); }
 
 void pass_on(pid_t command, int number) { ::kill(::getpgid(command) == command ? -command : command, number); }
 
@@ -79,16 +70,28 @@ void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector
   if (command == 0 && number == SIGTSTP) return will_stop(number, events);   // with what it has left behind, for the shell
   events.push_back(port::Signalled{number, command != 0});
   if (command == 0) return;
-  const bool to_group = witness_->saw(number);   // asked every time, because it also forgets
+  const bool to_group = was_to_group(number);
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
   const bool from_a_process = signal.ssi_code <= 0;
-  const bool of_the_job = !from_a_process || number == SIGHUP || is_of_our_shell(signal);   // HUP is the terminal's, mostly
-  if (to_group && of_the_job && has_left_our_group(command)) return pass_on(command, number);
+  // Its own group (timeout(1)) would have been the job's: `kill %1`, a hang-up, killpg. By who goes from process to process it
+  // is signalled twice so, which ends no more than once.
+  const bool has_left_our_group = ::getpgid(command) != ::getpgrp();
+  if (to_group && is_in_our_session(command) && has_left_our_group) return pass_on(command, number);
   const bool key = number == SIGINT || number == SIGQUIT;
   // Who looks for names (pkill) hits us and the witness, and not the command; where that was meant, too, it ends by it anyway.
-  if (to_group && from_a_process && would_end_by(command, number)) ::kill(command, number);
+  if (to_group && from_a_process && is_in_our_session(command) && would_end_by(command, number)) ::kill(command, number);
   if (!to_group && (from_a_process || number == SIGHUP || (key && witness_->pid() > 0))) ::kill(command, number);
+}
+
+// Asked every time, because the witness forgets at that: also the second of two hang-ups, which come from the kernel and the
+// shell at once.
+bool Foreground::was_to_group(int number) {
+  constexpr Millis twin{50};
+  const SteadyTime now = steady_clock::now();
+  if (!witness_->saw(number)) return number == SIGHUP && hung_up_ && now - *hung_up_ < twin;
+  if (number == SIGHUP) hung_up_ = steady_clock::now();
+  return true;
 }
 
 void Foreground::look_for_stops(pid_t command, std::vector<port::CommandEvent>& events) {

@@ -1,8 +1,8 @@
 // A command in our own terminal and process group (`thole run`): what signals and Ctrl-Z mean there.
 //
-// How it works. What a terminal sends reaches the command without us, but where it has made a process group of its own
-// (timeout(1)): that we pass on to this. A signal that was sent to us alone (see witness.hpp) is passed on, any other is
-// dropped. A command that stops itself stops us by the same signal, so that a shell sees one job; `fg` continues both.
+// How it works. What is sent to our group reaches the command without us, but where it has made a group of its own in our
+// session (timeout(1)): that we pass on to this. A signal that was sent to us alone (see witness.hpp) is passed on, any other
+// is dropped. A command that stops itself stops us by the same signal, so that a shell sees one job; `fg` continues both.
 #pragma once
 
 #include <sys/types.h>
@@ -39,12 +39,14 @@ class Foreground {
   std::optional<port::WeSlept> stand_still(pid_t command);
 
  private:
+  bool was_to_group(int signal);
   void will_stop(int signal, std::vector<port::CommandEvent>& events);
   void follow_stop(int signal, pid_t command);
   bool stop_self(int signal);                    // false when nothing stopped us (an orphaned group)
 
   const InheritedSignals& inherited_;
   std::unique_ptr<Witness> witness_;             // lives as long as we do, so that its death is not waited for
+  std::optional<SteadyTime> hung_up_;            // when our group was, last
   std::optional<int> stop_;                      // the signal that stopped the command, and is to stop us
 };
 

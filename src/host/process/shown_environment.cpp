@@ -107,18 +107,16 @@ ShownEnvironment environment_of(pid_t pid) {
   return words_in(file);
 }
 
-std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper) {
-  const std::string part = "/" + id + "/", name = "THOLE_CLAIM=";
-  const auto is_within = [&](std::string_view word) {   // "outer/inner": in both
-    return word.starts_with(name) && fmt::format("/{}/", word.substr(name.size())).find(part) != std::string::npos;
-  };
+std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper, const Stop& stop) {
+  const std::string part = "/" + id + "/";
   std::vector<ProcessStat> found, untold;
   std::set<pid_t> within;
   if (keeper > 0) within.insert(keeper);
   for (const pid_t pid : all_pids()) {
     if (user_of(pid) != user) continue;
+    if (stop && stop()) break;
     const ShownEnvironment shown = environment_of(pid);
-    const bool is_inside = std::ranges::any_of(split(shown.words, '\0'), is_within);
+    const bool is_inside = ("/" + shown.word("THOLE_CLAIM=") + "/").find(part) != std::string::npos;   // "outer/inner": in both
     if (!is_inside && !shown.is_untold()) continue;
     auto process = read_process(pid);
     if (!process || is_ended_state(process->state)) continue;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
@@ -28,7 +29,7 @@ ShownEnvironment environment_of(pid_t pid);
 bool carries_mark(pid_t pid, const std::string& mark);
 
 // Processes of this user that were started within this claim: THOLE_CLAIM says so in their environment. Of whom nothing can be
-// told, those whose parent, process group or session is of it, or the claim's keeper (0: nobody).
-std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper);
+// told, those whose parent, process group or session is of it, or the claim's keeper (0: nobody). A stopped look has some.
+std::vector<ProcessStat> started_in_claim(const std::string& id, uid_t user, pid_t keeper, const Stop& stop);
 
 }  // namespace thole::host

@@ -112,6 +112,31 @@ TEST_F(TakingBack, WhoGetsItBeforeTheMarkKeepsIt) {
   }
 }
 
+TEST_F(TakingBack, RootsWordAgainTakesItAlsoFromWhoHasGotItJustNow) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: a process of another user";
+  const LocksBefore before = locks_before(folder.path);
+  Child second([&](Child& self) {
+    const Fd node = locked();
+    become(1);
+    self.say('l'), self.hear();
+    return 0;
+  });
+  ASSERT_EQ(second.hear(), 'l');
+  std::vector<std::string> said;
+  {
+    TakeBack asked(directory.get(), maker, units, before);
+    EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
+    EXPECT_EQ(asked.spared_of("GPU-0"), std::vector<std::string>{"gpu.GPU-0"});
+    EXPECT_NE(said.at(0).find("--force --take-back GPU-0"), std::string::npos) << said[0];
+    EXPECT_NE(said[0].find(fmt::format("kept by pid {} ", second.pid())), std::string::npos) << said[0];
+  }
+  TakeBack asked(directory.get(), maker, units, before);
+  said.clear();
+  EXPECT_TRUE(asked.of("GPU-0", {.group = {}, .lost = "", .inside = {}, .from_anybody = true}, said));
+  EXPECT_NE(said.at(0).find("is taken back"), std::string::npos) << said[0];
+  EXPECT_TRUE(asked.spared_of("GPU-0").empty());
+}
+
 TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
   cpu_set_t before, one;                                     // the kernel lists the locks taken on each, the newest first
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
