@@ -1,8 +1,6 @@
 #include "app/queue/orphans.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -10,7 +8,6 @@
 #include "app/queue/notify.hpp"
 #include "app/queue/untold_tasks.hpp"
 #include "base/error.hpp"
-#include "base/machine_clocks.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "model/boot.hpp"
@@ -22,17 +19,7 @@ using model::Signal;
 
 namespace {
 
-constexpr Millis killed_again_after{10'000};
 constexpr Millis first_told_again{100}, last_told_again{30'000};
-constexpr Signal end_steps[] = {Signal::interrupt, Signal::terminate, Signal::kill};
-constexpr unsigned last_step = 2;
-
-Millis after_step(unsigned steps, Millis patience) { return steps > last_step ? killed_again_after : patience; }
-
-const model::EndingOfOrphan* ending_of(const model::Task& task, const model::LaneRecord* record) {
-  const model::LaneBay* bay = bay_of(task, record);
-  return bay ? &record->endings[static_cast<std::size_t>(bay - record->bays.data())] : nullptr;
-}
 
 std::string why_of(const port::Unseen& unseen) { return fmt::format("{} (try: {})", unseen.what(), unseen.hint()); }
 
@@ -47,7 +34,7 @@ void Orphans::take_up(const model::Task& task, LeftRecord left) {
 
 // How it is found: its mark, and what its lane has noted of its command. Of a dead lane nothing of that changes any more.
 void Orphans::trace(Orphan& orphan) {
-  const model::LaneRecord* record = seen(orphan);
+  const model::LaneRecord* record = lane_record(orphan);
   orphan.run = {.mark = task_mark(secret_, orphan.task)};
   port::put_lane(orphan.run, record, orphan.is_copy);
   if (!record) return;
@@ -67,7 +54,8 @@ void Orphans::refuse_untold(const Orphan& orphan, const Remains& remains) const 
   const bool elsewhere = orphan.run.pid_namespace == 0 && !ports_.boot.kernels_own;
   if (!std::holds_alternative<Untold>(remains) && (orphan.boot != model::Boot::untold || !elsewhere)) return;
   port::Unseen unseen(Error(ErrorCode::unavailable, model::why_untold).hint(model::who_can_tell));
-  unseen.boot = model::to_text(seen(orphan) ? model::boot_of(*seen(orphan)) : model::boot_of_untold(orphan.task.reason));
+  const model::LaneRecord* record = lane_record(orphan);
+  unseen.boot = model::to_text(record ? model::boot_of(*record) : model::boot_of_untold(orphan.task.reason));
   throw unseen;
 }
 
@@ -82,8 +70,7 @@ std::optional<Remains> Orphans::first_look_at(Orphan& orphan) {
   if (std::holds_alternative<Ended>(left) || (unknown && unknown->boot == model::Boot::another)) return left;
   refuse_untold(orphan, left);
   if (unknown) find_living(orphan);
-  go_on_counting(orphan);
-  go_on_ending(orphan);
+  progress_.take_up(orphan);
   if (!lives(orphan)) return with_status(orphan, std::move(left));
   orphan.looked_at = true;
   look_at_rest(orphan);
@@ -134,7 +121,7 @@ bool Orphans::is_to_be_cancelled(const Orphan& orphan) const {
 }
 
 port::Children::Child Orphans::look_at_command(const Orphan& orphan) const {
-  return ports_.children.look_at_command(its_command(orphan), orphan.run.identity);
+  return ports_.children.look_at_command(command_of(orphan), orphan.run.identity);
 }
 
 bool Orphans::command_has_ended(const Orphan& orphan) const {
@@ -180,7 +167,7 @@ bool Orphans::another_explains(const Orphan& orphan) const {
 // that, as by a lane that lives; and it stands still, and goes on, with the last of them that is told to. Of another queue's
 // lane, or of one of another moment, nothing is told by its lock.
 void Orphans::look_at_neighbours(Orphan& orphan, std::optional<Signal> signal) {
-  const model::LaneRecord* record = seen(orphan);
+  const model::LaneRecord* record = lane_record(orphan);
   const bool is_its_lane =
       !orphan.is_copy && !orphan.of_another_moment && bay_of(orphan.task, record) && record->store == store_;
   orphan.run.lane = is_its_lane ? std::optional(static_cast<unsigned>(orphan.task.lane)) : std::nullopt;
@@ -225,48 +212,13 @@ bool Orphans::signal(Orphan& orphan, Signal signal) {
   return heard;
 }
 
-// Its limit is ours now. Where its lane has noted nothing (somebody has removed that file) nobody knows how long it has stood,
-// and it has no limit any more.
-void Orphans::go_on_counting(Orphan& orphan) {
-  const model::JobSpec spec = ports_.jobs.spec(orphan.task.job);
-  orphan.patience = spec.patience;
-  orphan.lingers = spec.linger;
-  const std::optional<model::Job> job = job_of(ports_.jobs, orphan.task.job);
-  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
-  if (bay) orphan.limit_clock = bay->limit_clock;
-  if (!job || !job->terms.time || !bay) return;
-  const Millis ran = model::has_run(orphan.limit_clock, since_start(orphan, *bay));
-  orphan.limit = ports_.clock.steady() + (*job->terms.time - ran);
-}
-
-// By what the kernel says of its command, where the lane has noted that: a clock that somebody sets does not move it.
-Millis Orphans::since_start(const Orphan& orphan, const model::LaneBay& bay) const {
-  const std::uint64_t ticks = orphan.run.identity.start_ticks;
-  const Millis since = ticks == 0 ? ports_.clock.wall() - WallTime{Millis{bay.started_ms}}
-                                  : since_boot() - of_ticks(ticks);
-  return std::max(Millis{0}, since);
-}
-
-// Its record says so too, for the next runner. What is taken up is told anew what the store says of it: while nobody looked
-// after it a pause may have begun or ended, and what has a session of its own stands still where its lane has stopped it.
+// What is taken up is told anew what the store says of it: while nobody looked after it a pause may have begun or ended, and
+// what has a session of its own stands still where its lane has stopped it.
 void Orphans::pause(Orphan& orphan, bool paused) {
-  const SteadyTime now = ports_.clock.steady();
   signal(orphan, paused ? Signal::stop : Signal::go_on);
-  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
-  if (bay && paused != (orphan.limit_clock < 0)) {
-    const Millis since = since_start(orphan, *bay);
-    const Millis ran = model::has_run(orphan.limit_clock, since);
-    orphan.limit_clock = model::limit_clock(paused, ran, since - ran);
-    note(orphan);
-  }
-  if (paused && orphan.limit) {
-    orphan.left = std::max(Millis{1}, std::chrono::duration_cast<Millis>(*orphan.limit - now));
-    orphan.limit.reset();
-  } else if (!paused && orphan.left > Millis{0}) {
-    orphan.limit = now + std::exchange(orphan.left, Millis{0});
-  }
+  progress_.pause(orphan, paused);
   orphan.paused = paused;
-  orphan.told_at = now;
+  orphan.told_at = ports_.clock.steady();
   orphan.told_again_after = first_told_again;
 }
 
@@ -284,7 +236,7 @@ void Orphans::next_step_against(Orphan& orphan) {
   const unsigned before = orphan.step;
   const SteadyTime now = ports_.clock.steady(), told_before = std::exchange(orphan.told_step_at, now);
   orphan.step = std::min(before, last_step) + 1;
-  note(orphan);
+  progress_.note(orphan);
   const Signal step = end_steps[std::min(before, last_step)];
   const bool had_heard = orphan.was_told_to_end;
   try {
@@ -293,64 +245,11 @@ void Orphans::next_step_against(Orphan& orphan) {
   } catch (...) {
     orphan.step = before;
     orphan.told_step_at = told_before;
-    note(orphan);
+    progress_.note(orphan);
     throw;
   }
   orphan.next_step = now + after_step(orphan.step, orphan.patience);
-  if (orphan.was_told_to_end != had_heard) note(orphan);
-}
-
-// For the next runner. How many steps were told is written last: it says what the rest is.
-void Orphans::note(Orphan& orphan) {
-  const model::LaneBay* bay = bay_of(orphan.task, seen(orphan));
-  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
-  if (!bay || !ending) return;
-  const port::SeenRecord& record = *orphan.record;
-  bool done = bay->limit_clock == orphan.limit_clock || record.write(bay->limit_clock, orphan.limit_clock);
-  if (orphan.step > 0) {
-    model::EndingOfOrphan told{};
-    const unsigned why = orphan.over_time ? model::ending_for_limit : 0;
-    const unsigned heard = orphan.was_told_to_end ? model::ending_was_heard : 0;
-    model::put_ending(told, *bay, task_mark(secret_, orphan.task), for_all(orphan.told_step_at), why | heard);
-    done = record.write_bytes(record.offset_of(ending), &told, sizeof told) && record.write(ending->steps, orphan.step) && done;
-  }
-  orphan.unwritten = !done;
-}
-
-// What a full disk has not taken.
-void Orphans::note_again() {
-  const auto is_unwritten = [](const Orphan& orphan) { return orphan.unwritten; };
-  int refused = 0;
-  for (Orphan& orphan : orphans_) {
-    if (!orphan.unwritten) continue;
-    note(orphan);
-    if (orphan.unwritten) refused = errno;
-  }
-  if (std::ranges::none_of(orphans_, is_unwritten)) return unwritten_.over();
-  unwritten_.met(fmt::format("how far what is left of killed lanes is ended, or paused, is known to this runner alone: their "
-                             "records cannot be written: {}", std::strerror(refused)), ports_.say);
-}
-
-// What a runner that has ended has begun, at the time at which that one would have gone on.
-void Orphans::go_on_ending(Orphan& orphan) {
-  const model::EndingOfOrphan* ending = ending_of(orphan.task, seen(orphan));
-  const unsigned steps = ending ? ending->steps.load() : 0;
-  if (steps == 0 || steps > last_step + 1 || ending->job != orphan.task.job || ending->task != orphan.task.index ||
-      ending->runs != orphan.task.runs)
-    return;
-  const auto is_of = [&](const std::string& mark) {
-    return ending->run == model::run_seal(*bay_of(orphan.task, seen(orphan)), mark);
-  };
-  const std::string mark = task_mark(secret_, orphan.task);
-  if (!is_of(mark) && !is_of(mark + ports_.queue)) return;   // the latter: by an earlier build
-  orphan.step = steps;
-  orphan.over_time = (ending->flags & model::ending_for_limit) != 0;
-  orphan.was_told_to_end = (ending->flags & model::ending_was_heard) != 0;
-  const Millis wait = after_step(orphan.step, orphan.patience);
-  const SteadyTime now = ports_.clock.steady();
-  const Millis ago = for_all(now) - Millis{ending->told_ms};
-  orphan.told_step_at = now - std::max(Millis{0}, ago);
-  orphan.next_step = orphan.told_step_at + wait;
+  if (orphan.was_told_to_end != had_heard) progress_.note(orphan);
 }
 
 // What people asked of it, and what its limit asks.
@@ -470,18 +369,18 @@ void Orphans::look_at_all() {
     if (look_at_command(orphan).ended) ports_.children.bury(orphan.run.command);
     orphans_.erase(orphans_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  note_again();
+  progress_.note_again(orphans_);
   if (unstored) std::rethrow_exception(unstored);
 }
 
 port::RunnerSight Orphans::sight() const {
   port::RunnerSight sight;
   for (const Orphan& orphan : orphans_) {
-    const bool has_boot = seen(orphan) && orphan.run.pid_namespace == 0;   // else the namespace tells
+    const bool has_boot = lane_record(orphan) && orphan.run.pid_namespace == 0;   // else the namespace tells
     if (!orphan.hidden.empty()) sight.unseen.push_back(unseen_run(orphan, port::UnseenBy::hidden, orphan.hidden));
     if (orphan.unseen) sight.unseen.push_back(*orphan.unseen);
     else if (orphan.looked_at)
-      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*seen(orphan))) : ""});
+      sight.seen.insert({orphan.run.pid_namespace, has_boot ? model::to_text(model::boot_of(*lane_record(orphan))) : ""});
   }
   return sight;
 }
@@ -489,7 +388,7 @@ port::RunnerSight Orphans::sight() const {
 std::optional<SteadyTime> Orphans::next_look() const {
   std::optional<SteadyTime> next;
   const auto consider = [&next](SteadyTime time) { next = next ? std::min(*next, time) : time; };
-  if (unwritten_.is_on()) consider(unwritten_.again());
+  if (const auto again = progress_.next_try()) consider(*again);
   for (const Orphan& orphan : orphans_) {
     if (orphan.trouble.is_on()) consider(orphan.trouble.again());
     else if (orphan.in_doubt_until) consider(*orphan.in_doubt_until);

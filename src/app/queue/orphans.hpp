@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "app/queue/crash_rules.hpp"
+#include "app/queue/orphan.hpp"
+#include "app/queue/orphan_progress.hpp"
 #include "app/queue/ports.hpp"
 #include "app/queue/trouble.hpp"
 #include "port/seen_record.hpp"
@@ -29,6 +31,7 @@ class Orphans {
   void of_queue(HashKey secret, std::uint32_t store) {
     secret_ = secret;
     store_ = store;
+    progress_.of_queue(secret);
   }
 
   model::Boots& boots() { return boots_; }
@@ -54,49 +57,12 @@ class Orphans {
   bool have_lane(unsigned number) const;
 
  private:
-  struct Orphan {
-    model::Task task;
-    std::shared_ptr<const port::SeenRecord> record;
-    bool is_copy = false;                        // of another queue's lane
-    bool of_another_moment = false;              // than its lane wrote it last
-    port::RunTrace run{};
-    model::Boot boot = model::Boot::this_one;    // of its record
-    bool looked_at = false;                      // what follows is known
-    bool seen = false;                           // something of it that lived, or the end of its command
-    bool of_itself = false;                      // some of its processes are known as its own
-    std::vector<Fd> processes{};
-    Fd lock{};                                   // hangs up when nothing has the lane's lock; empty: nothing has it
-    std::optional<bool> paused{};                // as we have told it; nothing: it has not been told yet
-    SteadyTime told_at{};
-    Millis told_again_after{};                   // a paused one
-    std::optional<SteadyTime> limit{};           // when its time is over; nothing while it is paused
-    Millis left{0};                              // of that time, while it is paused
-    std::int32_t limit_clock = 0;                // as in its record, which a full disk may not take
-    Millis patience{0};
-    unsigned step = 0;                           // of its end: INT, TERM, KILL; its record has it, too
-    std::optional<SteadyTime> next_step{};
-    SteadyTime told_step_at{};                   // the step before that
-    bool unwritten = false;                      // some of that is not in its record
-    bool over_time = false;                      // that is why it was to be ended …
-    bool was_told_to_end = false;                // … and something of it lived to hear that
-    bool ended_by_itself = false;                // its command, before it was told anything
-    bool lingers = false;                        // what its command leaves behind
-    bool rest_is_ended = false;                  // that: from now on
-    std::optional<SteadyTime> in_doubt_until{};  // whether its command was taken down with everything
-    std::optional<port::UnseenRun> unseen{};     // what lives of it would not be seen from here
-    std::string hidden{};                        // why nothing of it could be signalled, where that is so; it is waited for
-    Trouble trouble{};
-  };
-
-  static bool share_lane(const Orphan& one, const Orphan& other) { return &one != &other && one.task.lane == other.task.lane; }
-  static pid_t its_command(const Orphan& orphan) { return orphan.is_copy ? 0 : orphan.run.command; }
-  static const model::LaneRecord* seen(const Orphan& orphan) { return orphan.record ? orphan.record->get() : nullptr; }
   void look_at_all();
   std::optional<Remains> look_at(Orphan& orphan);
   std::optional<Remains> first_look_at(Orphan& orphan);
   void trace(Orphan& orphan);
   Remains remains(const Orphan& orphan) const {
-    return remains_of(orphan.task, seen(orphan), orphan.boot, store_, orphan.is_copy || orphan.of_another_moment);
+    return remains_of(orphan.task, lane_record(orphan), orphan.boot, store_, orphan.is_copy || orphan.of_another_moment);
   }
   void refuse_untold(const Orphan& orphan, const Remains& remains) const;
   void say_untold(const Orphan& orphan, const std::string& text) const;
@@ -108,19 +74,14 @@ class Orphans {
   static port::UnseenRun unseen_run(const Orphan& orphan, port::UnseenBy by, const std::string& why);
   std::optional<Remains> of_unseen(Orphan& orphan, const std::optional<model::Task>& task, const port::Unseen& unseen);
   void act_on(Orphan& orphan, const std::optional<model::Task>& task);
-  void go_on_counting(Orphan& orphan);
-  Millis since_start(const Orphan& orphan, const model::LaneBay& bay) const;
   void pause(Orphan& orphan, bool paused);
   void tell_again(Orphan& orphan);
   void next_step_against(Orphan& orphan);
-  void go_on_ending(Orphan& orphan);
   void find_living(Orphan& orphan);
   bool is_to_be_cancelled(const Orphan& orphan) const;
   port::Children::Child look_at_command(const Orphan& orphan) const;
   bool command_has_ended(const Orphan& orphan) const;
   void look_at_rest(Orphan& orphan);
-  void note(Orphan& orphan);
-  void note_again();
   void record_end(const Orphan& orphan, const Remains& remains);
 
   const QueuePorts& ports_;
@@ -128,7 +89,7 @@ class Orphans {
   HashKey secret_;                               // of the marks of the queue's tasks
   std::uint32_t store_ = 0;                      // which file they are in
   std::vector<Orphan> orphans_;
-  Trouble unwritten_;                            // of how far they are
+  OrphanProgress progress_{ports_};
 };
 
 }  // namespace thole::app
