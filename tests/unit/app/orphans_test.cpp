@@ -1,4 +1,4 @@
-// What a dead lane has left, over the real store: lanes and processes are only told of.
+// What a dead lane has left: what becomes of it, and what is told.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,64 +12,11 @@
 #include <ctime>
 #include <optional>
 
-#include "app/queue/orphans.hpp"
 #include "plan/job/fate.hpp"
-#include "unit/app/told_of_lanes.hpp"
+#include "unit/app/orphans_fixture.hpp"
 
 namespace thole::host {
 namespace {
-
-class OrphansTest : public LanesTest {
- protected:
-  OrphansTest() { orphans->of_queue(store->secret(), 0); }
-
-  // Its tasks run in a lane that has died; `phase` and `limit_clock`: what the lane has noted.
-  std::vector<model::Task> left_running(const port::Submission& submission, model::TaskPhase phase,
-                                        std::int32_t limit_clock = 0) {
-    const model::JobId id = submit(submission);
-    take(id, static_cast<unsigned>(submission.tasks));
-    const std::vector<model::Task> tasks = store->running();
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      model::LaneBay& bay = record.bays[i];
-      bay.job = tasks[i].job;
-      bay.task = tasks[i].index;
-      bay.runs = tasks[i].runs;
-      bay.limit_clock = limit_clock;
-      bay.started_ms = std::chrono::duration_cast<Millis>(at(1).time_since_epoch()).count();
-      bay.phase.store(phase);
-    }
-    return tasks;
-  }
-  model::Task one_left_running(const port::Submission& submission, model::TaskPhase phase, std::int32_t limit_clock = 0) {
-    return left_running(submission, phase, limit_clock).at(0);
-  }
-  static port::Submission limited(std::uint64_t tasks = 1) {
-    port::Submission submission = job(tasks);
-    submission.terms.time = Seconds{3600};
-    return submission;
-  }
-  std::shared_ptr<const port::SeenRecord> left() {
-    port::SeenRecord::Memory memory(&record, [](const model::LaneRecord*) {});
-    return std::make_shared<const port::SeenRecord>(std::move(memory), Fd(::dup(lanes.record_file)));
-  }
-  void settle(const model::Task& task) {
-    settle(task, false);
-  }
-  void settle(const model::Task& task, bool is_copy) {
-    orphans->take_up(task, {left(), is_copy});
-    orphans->look_after();
-  }
-  // The runner has been killed, and this much later another one takes up what it has looked after.
-  void by_another_runner(const model::Task& task, Millis later = Millis{0}) {
-    record.endings[0].told_ms -= later.count();
-    orphans.emplace(ports).of_queue(store->secret(), 0);
-    settle(task);
-  }
-  bool runs_in_store() { return !store->running().empty(); }
-  std::string reason(const model::Task& task) { return store->task(task.job, task.index)->reason; }
-
-  std::optional<app::Orphans> orphans{ports};
-};
 
 TEST_F(OrphansTest, ACommandThatIsReachedAndClosesTheLockDuringTheLookIsNotLost) {
   const model::Task task = one_left_running(job(), model::TaskPhase::taken);
@@ -195,75 +142,6 @@ TEST_F(OrphansTest, WhatACopyOfARecordDoesNotNameIsLookedForAndThenLost) {
   EXPECT_EQ(count(task.job, model::TaskState::lost), 1u);
 }
 
-TEST_F(OrphansTest, WhatWasStoppedByARunnerBeforeIsContinuedWhenTheStoreDoesNotSayPaused) {
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached, -1 - 30);
-  lanes.begin(task);
-  settle(task);
-  EXPECT_EQ(lanes.signals, std::vector<int>{SIGCONT});
-  EXPECT_EQ(record.bays[0].limit_clock, 99 - 30) << "it has run for 30 s, and stood for the rest";
-  EXPECT_TRUE(orphans->next_look());
-  orphans->look_after();
-  EXPECT_EQ(lanes.signals.size(), 1u) << "once";
-}
-
-TEST_F(OrphansTest, WhatTheStoreSaysIsPausedIsStoppedAndItsLimitStandsStill) {
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
-  lanes.begin(task);
-  alter(task.job, port::Verb::pause);
-  settle(store->running().at(0));
-  EXPECT_EQ(lanes.signals, std::vector<int>{SIGSTOP});
-  EXPECT_EQ(record.bays[0].limit_clock, -1 - 99);
-}
-
-// Somebody may have let it go on: a CONT of the kernel.
-TEST_F(OrphansTest, WhatIsPausedIsToldSoAgainAndAgainInPausesThatGrow) {
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
-  lanes.begin(task);
-  alter(task.job, port::Verb::pause);
-  settle(store->running().at(0));
-  std::vector<Millis> pauses;
-  for (int i = 0; i < 3; ++i) {
-    const auto next = orphans->next_look();
-    ASSERT_TRUE(next);
-    clock.now = *next;                           // as the runner does
-    orphans->look_after();
-    ASSERT_EQ(lanes.signals, std::vector<int>(static_cast<std::size_t>(i) + 2, SIGSTOP));
-    pauses.push_back(std::chrono::ceil<Millis>(*orphans->next_look() - *next));
-  }
-  EXPECT_GT(pauses.back(), pauses.front());
-  alter(task.job, port::Verb::proceed);
-  orphans->look_after();
-  EXPECT_EQ(lanes.signals.back(), SIGCONT);
-}
-
-TEST_F(OrphansTest, ALimitGoesByTheStartOfTheCommandAndNotByTheClock) {
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  const std::int64_t ticks = ::sysconf(_SC_CLK_TCK), half_a_second = ticks / 2;
-  const std::int64_t started = now.tv_sec * ticks + now.tv_nsec * ticks / 1'000'000'000 - 30 * ticks - half_a_second;
-  if (started <= 0) GTEST_SKIP() << "this machine has been up for less than 31 s";
-  record.commands[0].start_ticks = static_cast<std::uint64_t>(started);
-  record.command_seals[0] = model::command_seal(record, 0);
-  lanes.begin(task);
-  alter(task.job, port::Verb::pause);
-  settle(store->running().at(0));
-  EXPECT_LE(record.bays[0].limit_clock, -1 - 30);
-  EXPECT_GT(record.bays[0].limit_clock, -1 - 90) << "99 s by the clock";
-}
-
-// A lane of an earlier build leaves there what one before it has noted.
-TEST_F(OrphansTest, TheStartOfTheCommandOfAnotherRunSaysNothing) {
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached);
-  record.commands[0] = {1, 77};
-  record.command_seals[0] = model::command_seal(record, 0);
-  ++record.bays[0].started_ms;
-  lanes.begin(task);
-  alter(task.job, port::Verb::pause);
-  settle(store->running().at(0));
-  EXPECT_EQ(record.bays[0].limit_clock, -1 - 98) << "by the clock";
-}
-
 // A container has a boot id of its own. Who has the lane's lock lives under this boot, whatever the ids say.
 TEST_F(OrphansTest, WhereTheBootIsNotToldTheLockTellsIt) {
   for (const auto phase : {model::TaskPhase::taken, model::TaskPhase::reached}) {
@@ -368,66 +246,6 @@ TEST_F(OrphansTest, WhatShowsNoTaskIsLeftAloneWhereTheRecordIsNotOfNow) {
   }
 }
 
-TEST_F(OrphansTest, WhatIsGoneWhenItsTimeIsOverWasNotEndedForThat) {
-  Fd lock(::eventfd(0, EFD_CLOEXEC));
-  lanes.on_look = [&] { return Fd(::fcntl(lock.get(), F_DUPFD_CLOEXEC, 3)); };
-  port::Submission submission = job();
-  submission.terms.time = Seconds{50};           // it began 99 s ago
-  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
-  settle(task);
-  EXPECT_EQ(lanes.signals.at(0), SIGINT) << "for what it cannot see";
-  ::eventfd_write(lock.get(), 1);
-  orphans->look_after();
-  EXPECT_TRUE(orphans->empty());
-  EXPECT_THAT(reason(task), testing::Not(testing::HasSubstr("time limit")));
-}
-
-TEST_F(OrphansTest, WhatWasEndedAtItsLimitIsToldSo) {
-  port::Submission submission = job();
-  submission.terms.time = Seconds{50};
-  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
-  lanes.begin(task);
-  settle(task);
-  lanes.end(task);
-  orphans->look_after();
-  EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
-}
-
-// Whoever keeps killing runners does not keep it alive.
-TEST_F(OrphansTest, AnotherRunnerGoesOnWithTheEndThatOneHasBegun) {
-  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  const Millis patience = store->spec(task.job).patience;
-  lanes.begin(task);
-  alter(task.job, port::Verb::cancel);
-  settle(task);
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
-  lanes.signals.clear();
-  by_another_runner(task, patience / 2);
-  EXPECT_THAT(lanes.signals, testing::IsEmpty()) << "it has been told, and has half of its time yet";
-  ASSERT_TRUE(orphans->next_look());
-  EXPECT_LE(*orphans->next_look(), clock.now + patience / 2);
-  by_another_runner(task, patience / 2);
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGTERM, SIGCONT}));
-  lanes.signals.clear();
-  by_another_runner(task, patience);
-  EXPECT_EQ(lanes.signals, std::vector<int>{SIGKILL});
-  by_another_runner(task);
-  EXPECT_EQ(lanes.signals, std::vector<int>{SIGKILL}) << "KILL, too, is told again after its time only";
-}
-
-TEST_F(OrphansTest, WhatOneRunnerHasEndedAtItsLimitTheNextOneTellsSo) {
-  port::Submission submission = job();
-  submission.terms.time = Seconds{50};           // it began 99 s ago
-  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
-  lanes.begin(task);
-  settle(task);
-  by_another_runner(task);
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "by the first one";
-  lanes.end(task);
-  orphans->look_after();
-  EXPECT_THAT(reason(task), testing::HasSubstr("time limit"));
-}
-
 // A lane of an earlier build leaves in its file how another task's end went that had this bay.
 TEST_F(OrphansTest, HowTheEndOfAnotherRunWentSaysNothing) {
   const model::Task task = one_left_running(job(), model::TaskPhase::reached);
@@ -440,79 +258,11 @@ TEST_F(OrphansTest, HowTheEndOfAnotherRunWentSaysNothing) {
   EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
 }
 
-// Another queue's file has had this directory: its first job is job 1, too.
-TEST_F(OrphansTest, HowTheEndOfARunWentThatHadTheSameNumberSaysNothing) {
-  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  lanes.begin(task);
-  alter(task.job, port::Verb::cancel);
-  settle(task);
-  ASSERT_EQ(record.endings[0].steps.load(), 1u);
-  record.bays[0].started_ms += 1;
-  lanes.signals.clear();
-  by_another_runner(task, Millis{3'600'000});
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "and not TERM";
-  lanes.signals.clear();
-  orphans.emplace(ports).of_queue(HashKey{1, 2}, 0);
-  record.endings[0].told_ms -= 3'600'000;
-  settle(task);
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT})) << "of another secret";
-}
-
-// A full disk has no room for how far its end is.
-TEST_F(OrphansTest, WhatTheRecordCannotBeToldIsDoneAllTheSame) {
-  const Fd full(::open("/dev/full", O_RDWR | O_CLOEXEC));
-  lanes.record_file = full.get();
-  port::Submission submission = job();
-  submission.spec.patience = Seconds{0};
-  const model::Task task = one_left_running(submission, model::TaskPhase::reached);
-  lanes.begin(task);
-  alter(task.job, port::Verb::cancel);
-  settle(task);
-  orphans->look_after();
-  orphans->look_after();
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT, SIGTERM, SIGCONT, SIGKILL}));
-  EXPECT_EQ(record.endings[0].steps.load(), 0u);
-  EXPECT_TRUE(orphans->next_look()) << "it is written later";
-  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("No space left")));
-}
-
-TEST_F(OrphansTest, HowLongAPausedOneHasRunIsKnownAlsoWhereTheRecordCannotBeTold) {
-  const Fd full(::open("/dev/full", O_RDWR | O_CLOEXEC));
-  lanes.record_file = full.get();
-  const model::Task task = one_left_running(limited(), model::TaskPhase::reached, 5);
-  lanes.begin(task);
-  alter(task.job, port::Verb::pause);
-  settle(task);
-  alter(task.job, port::Verb::proceed);
-  orphans->look_after();
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGSTOP, SIGCONT}));
-  EXPECT_EQ(record.bays[0].limit_clock, 5);
-  EXPECT_THAT(said, testing::ElementsAre(testing::HasSubstr("No space left")));
-}
-
 TEST_F(OrphansTest, WhatARecordThatWasPutBackDoesNotNameIsLost) {
   const model::Task task = one_left_running(job(), model::TaskPhase::taken);
   orphans->take_up(task, {.record = left(), .of_another_moment = true});
   orphans->look_after();
   EXPECT_EQ(count(task.job, model::TaskState::lost), 1u);
-}
-
-TEST_F(OrphansTest, AStepOfItsEndThatCouldNotBeMadeIsMadeLater) {
-  const model::Task task = one_left_running(job(), model::TaskPhase::reached);
-  lanes.begin(task);
-  settle(task);
-  alter(task.job, port::Verb::cancel);
-  lanes.signals.clear();
-  lanes.cannot_be_signalled = true;
-  for (int i = 0; i < 3; ++i) orphans->look_after();
-  EXPECT_EQ(said.size(), 1u) << "it is told once";
-  EXPECT_TRUE(orphans->ends().empty()) << "they would call for a look all the time";
-  ASSERT_TRUE(orphans->next_look());
-  EXPECT_GT(*orphans->next_look(), clock.now);
-  lanes.cannot_be_signalled = false;
-  orphans->look_after();
-  EXPECT_EQ(lanes.signals, (std::vector<int>{SIGINT, SIGCONT}));
-  EXPECT_FALSE(orphans->ends().empty());
 }
 
 // In another pid namespace, without its lane's lock.
