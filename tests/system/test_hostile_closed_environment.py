@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from hostile import interpreter, lab  # noqa: F401
+from hostile import USERS, interpreter, lab  # noqa: F401
 from run_tools import eventually, gone, processes
 from test_hostile_hidden import Closed
 
@@ -43,6 +43,22 @@ def test_a_closed_command_is_not_lost_while_it_lives_and_cancel_ends_it(closed, 
     closed.thole("cancel", job)
     closed.is_gone()
     closed.reaches(job, "cancelled")
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["lane killed", "lane and runner killed"])
+def test_a_closed_process_of_a_login_that_began_later_keeps_no_task(closed, lab, both):  # noqa: F811
+    """As an ssh-agent is."""
+    job = closed.submit("--", "sh", "-c", f"echo up; while [ ! -e {lab.folder}/gate ]; do sleep 0.02; done; exit 4")
+    eventually(lambda: "up" in closed.thole("logs", job), "it runs")
+    with lab.start("alice", "setsid", closed.path("sleep"), "600") as agent:
+        closed.runs()
+        doomed = ("thole-lane", "thole-runner") if both else ("thole-lane",)
+        for pid, name, _, _ in processes():
+            if name in doomed and os.stat(f"/proc/{pid}").st_uid == USERS["alice"]:
+                os.kill(pid, signal.SIGKILL)
+        (lab.folder / "gate").touch()
+        closed.reaches(job, "lost" if both else "failed")
+        agent.kill(signal.SIGKILL)
 
 
 def test_a_closed_process_that_has_outlived_its_command_is_waited_for(closed, lab):  # noqa: F811

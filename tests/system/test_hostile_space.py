@@ -1,7 +1,7 @@
 """The space of /run/thole: what strangers write there fills nothing else, and costs no claim."""
 import pytest
 
-from hostile import end, lab  # noqa: F401 (lab: a fixture)
+from hostile import SITE_GROUP, end, interpreter, lab, supervisor_of  # noqa: F401 (lab: a fixture)
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -113,6 +113,70 @@ def test_however_it_is_filled_init_works_and_no_innocent_is_named(lab, how):
         assert "nearly full" not in lab.thole("bob", "doctor").stdout
     assert lab.thole("alice", "run", "-g", "6", "--no-wait", "--", "true").returncode == 0
     end(mallory)
+
+
+# As many as there is room for, by who need not stay.
+ATTRIBUTES = """
+import errno, os
+count = 0
+for size in (60000, 1000, 1):
+    try:
+        while True:
+            os.setxattr(f"/run/thole/{('queue', 'alloc', 'who')[count % 3]}", f"user.a{count}", b"x" * size)
+            count += 1
+    except OSError as error: why = error.errno
+print("cannot" if why == errno.ENOTSUP else "up", flush=True)
+"""
+
+
+@in_one_surrounding
+def test_what_attributes_take_of_the_shared_files_init_gives_back(lab):
+    own_file_system(lab)
+    done = lab.run("mallory", interpreter(), "-c", ATTRIBUTES)
+    if done.stdout == "cannot\n":
+        pytest.skip("this kernel's tmpfs has no attributes of users (Linux 6.6)")
+    shares = ["run", "--share", "--memory", "1G", "--no-wait", "--", "true"]
+    assert lab.thole("bob", *shares).returncode == 69, "there is no room for a note"
+    assert "attributes of files" in " ".join(lab.thole("bob", "doctor").stdout.split())
+    lab.init()
+    assert lab.thole("bob", *shares).returncode == 0
+
+
+KEEPS_DIRECTORIES = """
+import os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.chdir("/run/thole/notes")
+kept = []
+try:
+    while True:
+        os.mkdir("61003-d")
+        kept.append(os.open("61003-d", os.O_RDONLY))
+        os.rmdir("61003-d")
+except OSError: print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_who_keeps_deleted_directories_is_named(lab):
+    own_file_system(lab)
+    mallory = lab.start_python("mallory", KEEPS_DIRECTORIES)
+    said = lab.thole("root", "init").stderr
+    assert f"pid {supervisor_of(mallory)} " in said and "deleted files of it open" in said, said
+    end(mallory)
+
+
+@in_one_surrounding
+def test_who_claimed_before_there_was_a_group_is_not_named_as_who_fills_the_directory(lab):
+    own_file_system(lab)
+    alice = lab.hold("alice")
+    lab.init("--group", SITE_GROUP)
+    lab.run("root", "sh", "-c", "cat /dev/zero > /run/thole/full")
+    assert "nearly full" in lab.thole("root", "doctor").stdout
+    done = lab.thole("root", "init")
+    assert done.returncode == 0 and "alice" not in done.stderr, done.stderr
+    end(alice)
 
 
 @in_one_surrounding

@@ -21,6 +21,7 @@
 #include "host/claims/allowance.hpp"
 #include "host/claims/own_files.hpp"
 #include "host/entries.hpp"
+#include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
 #include "host/user_namespace.hpp"
 
@@ -219,21 +220,37 @@ Fd OwnNotes::put_into_new(const NoteRecord& record, int above) {
 
 bool OwnNotes::change(const std::string& id, const SlotKeys& keys, const std::function<void(Note&)>& how) {
   for (const std::string& name : names_of(directory_, uid_, Saying::claims)) {
-    Fd fd = open_at(directory_, name.c_str(), to_write);
-    struct stat file;
-    if (!fd || ::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid_)) continue;
-    std::vector<unsigned> live;
-    Allowance own(std::chrono::nanoseconds::max());
-    (void)find_live(fd.get(), own, live);
-    for (unsigned index : live) {
-      NoteRecord record;
-      if (!read_live(fd.get(), index, record)) continue;
-      auto note = decode(record, keys, number_);
-      if (!note || note->id != id) continue;
-      how(*note);
-      record = encode(*note, keys, number_);
-      return ::pwrite(fd.get(), &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
-    }
+    const Fd fd = open_at(directory_, name.c_str(), to_write);
+    if (fd && change_in(fd, id, keys, how)) return true;
+  }
+  struct stat directory;
+  const bool is_open = ::faccessat(directory_, ".", R_OK | X_OK, AT_EACCESS) == 0;
+  if (is_open || ::fstat(directory_, &directory) != 0) return false;
+  bool changed = false;
+  for_each_open_file(::getpid(), [&](const OpenFile& open) {
+    if (changed || !S_ISREG(open.mode) || open.uid != uid_ || open.device != directory.st_dev) return;
+    const Fd fd = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", open.fd).c_str(), to_write & ~O_NOFOLLOW);
+    changed = fd && change_in(fd, id, keys, how);
+  }, to_the_end);
+  return changed;
+}
+
+// By another open file than that which keeps the note: the kernel does not tell a description of its own locks.
+bool OwnNotes::change_in(const Fd& fd, const std::string& id, const SlotKeys& keys,
+                         const std::function<void(Note&)>& how) const {
+  struct stat file;
+  if (::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid_)) return false;
+  std::vector<unsigned> live;
+  Allowance own(std::chrono::nanoseconds::max());
+  (void)find_live(fd.get(), own, live);
+  for (unsigned index : live) {
+    NoteRecord record;
+    if (!read_live(fd.get(), index, record)) continue;
+    auto note = decode(record, keys, number_);
+    if (!note || note->id != id) continue;
+    how(*note);
+    record = encode(*note, keys, number_);
+    return ::pwrite(fd.get(), &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
   }
   return false;
 }

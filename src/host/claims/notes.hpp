@@ -53,11 +53,13 @@ class OwnNotes {
 
   // Makes the note live. The descriptor that keeps it so has a number above `above`; empty when it cannot be (errno says why).
   Fd put(const Note& note, const SlotKeys& keys, int above);
-  // Changes the live note of the claim `id`; false when there is none.
+  // Changes the live note of the claim `id`; false when there is none. Where the directory is closed to us by now, one that
+  // this process keeps open.
   bool change(const std::string& id, const SlotKeys& keys, const std::function<void(Note&)>& how);
 
  private:
   Fd put_into(const std::string& name, const NoteRecord& record, int above);
+  bool change_in(const Fd& fd, const std::string& id, const SlotKeys& keys, const std::function<void(Note&)>& how) const;
   Fd put_into_new(const NoteRecord& record, int above);
 
   int directory_;

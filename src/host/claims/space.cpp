@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <chrono>
@@ -50,6 +51,13 @@ void add_up(const Listing& listing, unsigned depth, std::map<uid_t, Use>& uses) 
   }
 }
 
+// What a user's processes have open of what is deleted.
+struct Keeper {
+  pid_t pid = 0;                                 // which has most of it
+  std::size_t most = 0, processes = 0;
+  std::map<std::uint64_t, std::uint64_t> files;  // bytes by inode
+};
+
 std::string told(const Use& use) { return fmt::format("{} files, {} KiB", use.files, use.bytes / 1024); }
 
 // Who has more than half of what is used? What has no name that this user could see is nobody's.
@@ -67,8 +75,8 @@ std::string whose(const std::string& directory, const struct statvfs& space, boo
   const auto most = std::max_element(uses.begin(), uses.end(), less);
   struct stat owner;
   if (amount(unseen) > used / 2)
-    return fmt::format("; most of it ({}) is deleted and still open, or closed to this user (init names who has it open)",
-                       told(unseen));
+    return fmt::format("; most of it ({}) is deleted and still open (init names who has it so), attributes of files, or closed "
+                       "to this user", told(unseen));
   if (most == uses.end() || amount(most->second) <= used / 2) return "";
   if (::stat(directory.c_str(), &owner) == 0 && owner.st_uid == most->first)
     return fmt::format("; somebody has written {} KiB to its shared files", most->second.bytes / 1024);
@@ -102,20 +110,46 @@ std::string nearly_full(const std::string& directory) {
          "; sudo thole init cuts back what does not belong there";
 }
 
-std::vector<std::string> open_though_deleted(std::uint64_t device) {
-  std::vector<std::string> holders;
+std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file) {
+  std::map<uid_t, Keeper> keepers;
   Allowance allowance(to_find_deleted);
   for (pid_t pid : all_pids()) {
-    std::map<std::uint64_t, std::uint64_t> files;   // bytes by inode
-    for_each_open_file(pid, [&](const OpenFile& open) {
-      if (open.device == device && S_ISREG(open.mode) && open.links == 0) files[open.inode] = open.bytes;
+    if (allowance.over()) break;
+    const auto ids = user_ids_of(pid);
+    if (!ids) continue;
+    Keeper here;
+    here.pid = pid;
+    for_each_open_file_of_any_thread(pid, [&](pid_t, const OpenFile& open) {
+      const bool renewed = open.uid == owner && open.bytes <= shared_file;   // by init: who claimed before has the old ones open
+      if (open.device == device && open.links == 0 && !renewed) here.files[open.inode] = open.bytes;
     }, [&] { return allowance.over(); });
-    Use use{files.size(), 0};
-    for (const auto& [inode, bytes] : files) use.bytes += bytes;
-    if (use.files >= 64 || use.bytes >= 64 * 1024)
-      holders.push_back(fmt::format("{} has deleted files of it open: {}", describe_process(pid), told(use)));
+    if (here.files.empty()) continue;
+    Keeper& keeper = keepers[ids->real];
+    ++keeper.processes;
+    if (here.files.size() > keeper.most) keeper.most = here.files.size(), keeper.pid = pid;
+    keeper.files.merge(here.files);
   }
-  return holders;
+  std::vector<std::string> told_of;
+  for (const auto& [uid, keeper] : keepers) {
+    Use use{keeper.files.size(), 0};
+    for (const auto& [inode, bytes] : keeper.files) use.bytes += bytes;
+    if (use.files < 64 && use.bytes < 64 * 1024) continue;
+    const std::string with = keeper.processes == 1 ? "" : fmt::format(", with {} more of that user,", keeper.processes - 1);
+    told_of.push_back(describe_process(keeper.pid) + with + " has deleted files of it open: " + told(use));
+  }
+  return told_of;
+}
+
+void clear_attributes(int fd) {
+  for (;;) {                                     // a list that is too long for this is shorter at each turn
+    char names[65536];
+    const ssize_t size = ::flistxattr(fd, names, sizeof names);
+    if (size <= 0) return;
+    bool any = false;
+    for (const std::string_view name : split(std::string_view(names, static_cast<std::size_t>(size)), '\0'))
+      if (name.starts_with("user.")) any = ::fremovexattr(fd, std::string(name).c_str()) == 0 || any;
+    if (!any) return;
+  }
 }
 
 }  // namespace thole::host

@@ -1,6 +1,8 @@
 // Is there space left in the system's directory, and who took it?
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,7 +16,11 @@ bool is_nearly_full(const std::string& directory);
 // Full, it costs notes (sharing, names) and order; exclusive claims go on.
 std::string nearly_full(const std::string& directory);
 
-// A sentence for each process that has much of this file system open although it is deleted. Root sees them all.
-std::vector<std::string> open_though_deleted(std::uint64_t device);
+// A sentence for each user whose processes have much of this file system open although it is deleted. Root sees them all.
+// `owner`, `shared_file`: whose files of no more bytes do not count, for init has made them anew.
+std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file);
+
+// Whoever may write to a file may give it attributes, which take of its file system what no size tells. None of ours has any.
+void clear_attributes(int fd);
 
 }  // namespace thole::host

@@ -95,6 +95,9 @@ bool may_have_lost_lock(pid_t pid, const std::set<FileNumber>& nodes, Allowance&
   return found || allowance.over();
 }
 
+// With the size of their records.
+constexpr std::pair<const char*, off_t> shared_files[] = {{"alloc", 0}, {"who", who_size}, {"queue", queue_size}};
+
 // Who may have a claim in a fallback that was deleted, emptied, moved or swapped since, in words; empty: nobody. Where somebody
 // keeps the guard of such a claim that is to be certain: not everybody may have been looked at. And a job that goes on in its
 // child all the time is missed by a list when its number begins anew at the lowest, so that no single look counts.
@@ -184,8 +187,9 @@ InitReport SystemInit::run() {
   if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
   else refuse_unseen(dir_.path + "/devices", errno);
   make_notes();   // first: it may make the space for the rest
+  for (const auto& [name, size] : shared_files) cut_back(name, size);
   if (!nearly_full(dir_.path).empty())
-    for (const std::string& holder : open_though_deleted(dir_.dev))
+    for (const std::string& holder : open_though_deleted(dir_.dev, dir_.owner, 2 * queue_size))
       report_.cautions.push_back(dir_.path + " is nearly full; " + holder);
   make_room_for_root(dir_.path);
   never_use_a_number_again(dir_.path);
@@ -260,17 +264,17 @@ void SystemInit::free_alloc() {
 }
 
 // A shared file is as long as its records, whatever strangers have written behind them.
-void SystemInit::cut_to_size(const std::string& name, off_t size) const {
+void SystemInit::cut_back(const std::string& name, off_t size) const {
   Fd fd = open_at(dir_.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct stat found;
-  if (fd && ::fstat(fd.get(), &found) == 0 && S_ISREG(found.st_mode) && found.st_size > size)
-    (void)!::ftruncate(fd.get(), size);
+  if (!fd || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  if (found.st_size > size) (void)!::ftruncate(fd.get(), size);
+  clear_attributes(fd.get());
 }
 
 // Files are not locked for long, so there is nothing to wait for; whoever has the old one open sees that it has no name.
 void SystemInit::renew_file(const std::string& name, off_t size) {
   Fd old = maker_.make_file(name);
-  cut_to_size(name, size);
   if (!maker_.differs(name)) return;
   std::string content(static_cast<std::size_t>(size), '\0');
   const ssize_t read = old ? ::pread(old.get(), content.data(), content.size(), 0) : 0;

@@ -39,7 +39,7 @@ class SystemInit {
   void write_devices();
   void complete();
   void write_record();
-  void cut_to_size(const std::string& name, off_t size) const;
+  void cut_back(const std::string& name, off_t size) const;
   bool is_there(const std::string& name) const;
   bool vanished(const std::string& key) const;
   std::set<std::string> vanished_units() const;

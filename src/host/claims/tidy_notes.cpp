@@ -27,6 +27,7 @@
 #include "host/claims/notes.hpp"
 #include "host/claims/own_tickets.hpp"
 #include "host/claims/queue_file.hpp"
+#include "host/claims/space.hpp"
 #include "host/entries.hpp"
 #include "host/process/open_files.hpp"
 #include "host/user_name.hpp"
@@ -153,9 +154,12 @@ class HeldByNote {
 // What an idle file would cost at least, on tmpfs.
 constexpr off_t a_page = 4096;
 
+Fd open_file(int notes, const std::string& name) {
+  return open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+}
+
 // Live notes are locked. Where that cannot be told it may have some.
-bool may_have_live_notes(int notes, const std::string& name) {
-  const Fd file = open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+bool may_have_live_notes(const Fd& file) {
   struct flock all {};
   all.l_type = F_WRLCK;
   return !file || ::fcntl(file.get(), F_OFD_GETLK, &all) != 0 || all.l_type != F_UNLCK;
@@ -164,7 +168,7 @@ bool may_have_live_notes(int notes, const std::string& name) {
 // Has nobody a lock in it? Then nobody gets one while this lives, and who wants to note something there makes another file.
 class Idle {
  public:
-  Idle(int notes, const std::string& name) : fd_(open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)) {
+  Idle(int notes, const std::string& name) : fd_(open_file(notes, name)) {
     struct flock all {};
     all.l_type = F_WRLCK;
     if (fd_ && ::fcntl(fd_.get(), F_OFD_SETLK, &all) != 0) fd_ = Fd();
@@ -220,7 +224,7 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
   for (const std::string& name : entries_in(notes)) {
     Entry entry{name, {}};
     if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
-    if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(notes, name)) continue;
+    if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
     if (!held.has_time_for(entry.found.st_uid)) {
       for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
       break;
@@ -248,7 +252,9 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     auto [member, unknown] = members.try_emplace(user, true);
     if (unknown && wish.group) member->second = is_member(user, *wish.group);
     const bool is_first = seen.emplace(entry.found.st_dev, entry.found.st_ino).second;
-    const bool live = is_first && may_have_live_notes(notes, name), looked_at = live && held.has_time_for(user);
+    const Fd file = is_first ? open_file(notes, name) : Fd();
+    if (file) clear_attributes(file.get());
+    const bool live = is_first && may_have_live_notes(file), looked_at = live && held.has_time_for(user);
     if (live && !looked_at) untold.insert(user);
     if (live && (!looked_at || held.is_needed(notes, name, user))) {
       ++files[user];

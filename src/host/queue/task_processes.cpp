@@ -1,5 +1,7 @@
 #include "host/queue/task_processes.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,6 +96,7 @@ class LaneLock {
     if (!run.lane) return;
     life_ = files.watch_life(*run.lane);
     name_ = fmt::format("/{}.life", *run.lane);
+    path_ = files.life_file(*run.lane);
   }
 
   std::optional<TaskProcess::Belongs> belongs(pid_t pid) const {
@@ -111,6 +114,14 @@ class LaneLock {
     const std::uint64_t start = run_.lane_start;
     const bool may_have_inherited = is_of_our_user(pid) && start != 0 && start_for_all(*process) + 1 >= start;
     return may_have_inherited || descends_from_us(pid) ? TaskProcess::keeper : TaskProcess::holder;
+  }
+
+  // Nobody has anything of the lane's open any more. (The reading end hangs up once a writer has been there and gone.)
+  bool is_given_up() const {
+    if (!life_) return false;
+    open_at(AT_FDCWD, path_.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW).reset();
+    pollfd end{life_.get(), POLLIN, 0};
+    return ::poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0;
   }
 
   // Somebody has it, and none of those whose files we see.
@@ -132,7 +143,7 @@ class LaneLock {
  private:
   const port::RunTrace& run_;
   Fd life_;
-  std::string name_;
+  std::string name_, path_;
 };
 
 }  // namespace
@@ -202,6 +213,7 @@ void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
   const std::string word = "THOLE_TASK=" + run.mark;
   refuse_elsewhere(run);
   const LaneLock lock(run, files);
+  const bool given_up = lock.is_given_up();
   pid_t known = 0;
   if (auto command = command_of(run); command && is_of_this_queue(run, files.directory(), *command)) {
     known = command->pid;
@@ -212,6 +224,7 @@ void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
   for (const pid_t pid : pids_to_look_at()) {
     const auto how = [&] {
       auto told = is_of_our_user(pid) ? belongs(run, pid, word) : std::nullopt;
+      if (told == TaskProcess::untold && given_up && ::getsid(pid) == pid) told.reset();   // a login's, or a daemon
       if (told == TaskProcess::marked && lock.is_of_another(pid)) told.reset();
       return told ? told : lock.belongs(pid);
     };

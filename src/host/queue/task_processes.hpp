@@ -3,11 +3,13 @@
 // How a process is known as the task's. Its environment says so (THOLE_TASK), and the command is known by what its lane has
 // noted of it: the pid, which counts only for the process that had it then. What has become another user's is known by that and
 // the lock of its lane (a descriptor with its flock; to have the FIFO open is not enough). What has cleared its environment
-// shows nothing: where no other task of the lane lives it is known by the lock alone, if it has inherited that: it is below us,
-// or of our user and began later than the lane. Who else has the lock may have been sent it: he is waited for, and never
+// shows nothing: where no other task of the lane lives it is known by the lock alone, if it has inherited that: it is below
+// us, or of our user and began later than the lane. Who else has the lock may have been sent it: he is waited for, and never
 // signalled. The kernel may close the environment of a process to its own user (a program with a file capability, one that
 // cannot be read, after `sg`): of one that began after the command, and is nobody else's by its session, it cannot be told.
-// Such a one is waited for, and never signalled. With hidepid=2 proc does not even show it; the command alone is known then.
+// Such a one is waited for, and never signalled; but for who leads a session of his own once nothing has the lane's lock:
+// that is a login's, as an ssh-agent is, or a daemon that has let go of everything. With hidepid=2 proc does not even show
+// it; the command alone is known then.
 #pragma once
 
 #include <sys/types.h>

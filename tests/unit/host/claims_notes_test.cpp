@@ -115,6 +115,30 @@ TEST_F(Notes, ManyClaimsShareAFileAndAFullFileIsFollowedByAnother) {
   EXPECT_EQ(read().live().size(), many - 100);
 }
 
+// As with a group that came since.
+TEST_F(Notes, ANoteIsChangedAlsoWhereItsDirectoryIsClosedToItsUserByNow) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: a process of another user";
+  ASSERT_EQ(::chmod(folder.path.c_str(), 0755), 0);
+  const WallTime end{Millis{4'102'444'800'000}};
+  Child claimant([&](Child& self) {
+    become(1);
+    OwnNotes mine(dir_.get(), 1, here);
+    const Note note = note_of({0});
+    const Fd kept = mine.put(note, keys, -1);
+    self.say(kept ? 'p' : 'n'), self.hear();
+    self.say(mine.change(note.id, keys, [&](Note& changed) { changed.until = end; }) ? 'c' : 'n');
+    self.hear();
+    return 0;
+  });
+  ASSERT_EQ(claimant.hear(), 'p');
+  ASSERT_EQ(::chmod(path.c_str(), 01770), 0);
+  claimant.say('!');
+  EXPECT_EQ(claimant.hear(), 'c');
+  const NoteBook book = read();
+  ASSERT_EQ(book.live().size(), 1u);
+  EXPECT_EQ(book.live()[0].until, end);
+}
+
 TEST_F(Notes, TheDescriptorIsNumberedAboveTheOthers) {
   Fd high(::fcntl(dir_.get(), F_DUPFD_CLOEXEC, 200));
   Fd live = put(note_of({0}), high.get());
