@@ -29,6 +29,7 @@ struct Written {
 
 struct TaskOutput {
   Written output, errors;
+  std::string cut{};                             // why it may not be all; empty: it is
 };
 
 // Something has happened.

@@ -76,3 +76,31 @@ def test_a_reader_that_does_not_read_keeps_it_from_no_signal(box, number):
     assert process.wait(timeout=60) == -number
     os.close(reading)
     assert box.held() == 0
+
+
+def with_room(box, size, script):
+    """Runs this in a shell with a TMPDIR of this size, MAP standing for the words of `map`."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs root: a file system of its own")
+    (box.folder / "tmp").mkdir(exist_ok=True)
+    words = " ".join([*box.words, "map"])
+    whole = f"mount -t tmpfs -o size={size} t tmp; export TMPDIR=$PWD/tmp; {script.replace('MAP', words)}"
+    return subprocess.run(["unshare", "-m", "sh", "-c", whole], capture_output=True, text=True, env=box.environment,
+                          cwd=box.folder, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def test_where_there_is_little_room_output_is_kept_in_memory(box):
+    done = with_room(box, "300k", "cat /dev/zero > tmp/full 2> full; MAP seq {} ::: 100000 100001 | wc -l")
+    assert done.stdout.split() == ["200001"], done.stderr
+
+
+# The first time the disk fills up while it runs, and nobody tells seq's own end.
+FILLS = "[ -e second ] || cat /dev/zero > tmp/full 2> /dev/null; seq 100000; exit 0"
+
+
+@pytest.mark.parametrize("words", ["", "-k"])
+def test_a_task_in_whose_time_the_disk_of_its_output_fills_up_has_failed(box, words):
+    done = with_room(box, "48m", f"MAP -q {words} --joblog log sh -c '{FILLS}' ::: a; echo $?; rm tmp/full; touch second; "
+                                 f"MAP -q {words} --joblog log --resume-failed sh -c '{FILLS}' ::: a | wc -l")
+    assert "task 1: its output may not be all: the disk of " in done.stderr, done.stderr
+    assert done.stdout.split()[-2:] == ["1", "100000"], done.stdout[-200:]

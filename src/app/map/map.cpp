@@ -242,6 +242,8 @@ void Map::command_ended(std::size_t number, const port::PoolEvent& event) {
 void Map::finish(std::size_t number, std::string problem) {
   MapBay& bay = bays_[number];
   MapEnd end{bay.how, std::move(problem), bay.took, pool_.take_output(number), pool_.words(number), bay.lane->gain.acquired};
+  if (!end.output.cut.empty() && end.problem.empty())
+    end.problem = fmt::format("its output may not be all: {} (make room, or: TMPDIR=DIR, --line-buffer, -u)", end.output.cut);
   const bool succeeded = end.succeeded();
   vacate(bay, number);                   // first: what is told may fail
   if (events_.text_ends) events_.text_ends(bay.task);

@@ -42,14 +42,15 @@ struct MapTask {
 
 struct MapEnd {
   port::Ended how;
-  std::string problem;                   // it could not be started: why
+  std::string problem;                   // it could not be started, or its output may not be all: why
   std::chrono::nanoseconds took{};
   port::TaskOutput output;
   const std::vector<std::string>& words;
   const Acquired& on;                    // its lane's
 
-  bool succeeded() const { return how.exit_code == 0 && !how.time_limit && !how.released; }
-  // Whoever was ended at its limit or by a release has not succeeded, also where it made a 0 of that: 1.
+  bool succeeded() const { return how.exit_code == 0 && !how.time_limit && !how.released && output.cut.empty(); }
+  // Whoever was ended at its limit or by a release has not succeeded, also where it made a 0 of that: 1. Nor has one whose
+  // output may have been lost.
   int status() const {
     const int status = how.signal ? 128 + *how.signal : how.exit_code.value_or(125);
     return status == 0 && !succeeded() ? 1 : status;

@@ -153,7 +153,7 @@ void MapOutput::log(const app::MapTask& task, const app::MapEnd& end) {
   line.took = end.took;
   line.bytes = end.output.output.bytes;
   const bool was_ended = end.how.time_limit || end.how.released;   // as GNU parallel tells a --timeout
-  line.exit_code = was_ended ? -1 : end.how.exit_code.value_or(0);
+  line.exit_code = was_ended ? -1 : end.output.cut.empty() ? end.how.exit_code.value_or(0) : end.status();
   line.signal = end.how.signal.value_or(was_ended ? SIGTERM : 0);
   const std::string command = command_line(end.words);
   line.command = command;

@@ -134,7 +134,8 @@ std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, 
     Use use{keeper.files.size(), 0};
     for (const auto& [inode, bytes] : keeper.files) use.bytes += bytes;
     if (use.files < 64 && use.bytes < 64 * 1024) continue;
-    const std::string with = keeper.processes == 1 ? "" : fmt::format(", with {} more of that user,", keeper.processes - 1);
+    const std::size_t more = keeper.processes - 1;
+    const std::string with = more == 0 ? "" : fmt::format(", with {} more of that user,", more);
     told_of.push_back(describe_process(keeper.pid) + with + " has deleted files of it open: " + told(use));
   }
   return told_of;

@@ -195,8 +195,15 @@ bool EpollPool::may_others_write() const {
 port::TaskOutput EpollPool::take_output(std::size_t number) {
   Bay& bay = *bays_[number];
   if (to_ != port::OutputTo::files) return {};
-  const bool used_again = !bay.left_group && !bay.given_up && !may_others_write();
-  return {take(bay.output, used_again), take(bay.errors, used_again)};
+  const bool is_full = (bay.output.file && takes_no_more(bay.output.file.get())) ||
+                       (bay.errors.file && takes_no_more(bay.errors.file.get()));
+  if (is_full)                                   // whoever runs may have written as well
+    for (const auto& other : bays_)
+      if (other) other->may_be_cut = true;
+  const bool used_again = !bay.left_group && !bay.given_up && !bay.may_be_cut && !may_others_write();
+  port::TaskOutput taken{take(bay.output, used_again), take(bay.errors, used_again)};
+  if (std::exchange(bay.may_be_cut, false)) taken.cut = "the disk of " + folder_ + " has filled up";
+  return taken;
 }
 
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }

@@ -78,6 +78,7 @@ class EpollPool : public port::TaskPool {
     bool left_group = false;                     // the command has ended, its group has not, or some of `beside`
     std::vector<ProcessStat> beside;             // below the command or its group, outside of that, and were asked to end
     bool given_up = false;                       // what lives of it has its files
+    bool may_be_cut = false;                     // the disk of its files has filled up since it began
   };
   enum class Source : std::uint32_t { task, output, errors, watched, signals, children, unheard };
 
