@@ -120,7 +120,7 @@ std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, 
     Keeper here;
     here.pid = pid;
     for_each_open_file_of_any_thread(pid, [&](pid_t, const OpenFile& open) {
-      const bool renewed = open.uid == owner && open.bytes <= shared_file;   // by init: who claimed before has the old ones open
+      const bool renewed = open.uid == owner && open.bytes <= shared_file;   // who claimed before that has the old ones open
       if (open.device == device && open.links == 0 && !renewed) here.files[open.inode] = open.bytes;
     }, [&] { return allowance.over(); });
     if (here.files.empty()) continue;
