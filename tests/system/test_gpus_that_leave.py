@@ -131,8 +131,10 @@ def test_a_job_means_the_gpu_that_its_index_meant_when_it_was_submitted(box_of, 
     whole = json.loads(open(box["THOLE_MACHINE"]).read())
     words = ["submit", "-q", option, "1", "--", "sh", "-c", 'echo "$THOLE_GPUS" > shown']
     subprocess.run([THOLE, *words], env=box, cwd=tmp_path, check=True)
+    assert thole(box, "hold", "1").returncode == 0     # GPUs are given back one after the other
     changed(tmp_path, box, lambda gpus: gpus.pop(0))
     assert thole(box, "release", held).returncode == 0
+    assert thole(box, "resume", "1").returncode == 0
     assert subprocess.run([THOLE, "wait", "1"], env=box, timeout=60).returncode == 0
     assert json.loads((tmp_path / "shown").read_text())[0]["uuid"] == whole["gpus"][1]["uuid"]
 

@@ -1,6 +1,7 @@
 """Something else under the names by which the processes of a queue find each other: each command says so and ends. And the
 claim of a job, which has no keeper that could be asked."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -193,11 +194,20 @@ def test_a_dead_lane_that_cannot_be_looked_at_keeps_no_other_job_from_running(qu
     eventually(lambda: gone(sleeper), "its process has ended, too")
 
 
+def is_free(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
 @pytest.mark.parametrize("name, kind", [("0.life", "file"), ("0.mail", "file"), ("0", "directory")])
 def test_a_lane_gets_other_files_where_those_of_a_number_cannot_be_used(queue, name, kind):
     first = queue.submit("-g", "0", "--", "true")
     queue.until_ended(first)
-    eventually(lambda: not queue.lanes(), "its lane has ended, too")
+    with open(queue.directory / "lanes" / "0.life", "r+b", buffering=0) as life:
+        eventually(lambda: is_free(life), "its lane has ended, too")
     odd = queue.directory / "lanes" / name
     odd.unlink()
     put(odd, kind)

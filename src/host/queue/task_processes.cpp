@@ -213,7 +213,7 @@ void for_each_process_of(const port::RunTrace& run, const QueueFiles& files,
   const std::string word = "THOLE_TASK=" + run.mark;
   refuse_elsewhere(run);
   const LaneLock lock(run, files);
-  const bool given_up = lock.is_given_up();
+  const bool given_up = in_first_user_namespace() && lock.is_given_up();   // elsewhere nothing is told of anybody
   pid_t known = 0;
   if (auto command = command_of(run); command && is_of_this_queue(run, files.directory(), *command)) {
     known = command->pid;
