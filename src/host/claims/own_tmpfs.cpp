@@ -58,7 +58,7 @@ void remount(const std::string& directory, const std::string& options) {
 }
 
 // Enough for the nodes of all slots, and for the shared files made anew.
-constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 << 20;
+constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 << 20, most_inodes = 1 << 16;
 
 }  // namespace
 
@@ -82,7 +82,7 @@ void make_room_for_root(const std::string& directory) {
   if (!is_own_tmpfs(directory) || ::statvfs(directory.c_str(), &space) != 0 || space.f_files == 0) return;
   const std::uint64_t files = space.f_files - space.f_ffree, bytes = (space.f_blocks - space.f_bfree) * space.f_frsize;
   std::string options;
-  if (space.f_ffree < room_files) options += fmt::format(",nr_inodes={}", files + room_files);
+  if (space.f_ffree < room_files && files < most_inodes) options += fmt::format(",nr_inodes={}", files + room_files);
   if (space.f_bfree * space.f_frsize < room_bytes && bytes < largest) options += fmt::format(",size={}", bytes + room_bytes);
   if (!options.empty()) remount(directory, options.substr(1));
 }

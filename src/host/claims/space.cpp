@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -56,7 +57,19 @@ struct Keeper {
   pid_t pid = 0;                                 // which has most of it
   std::size_t most = 0, processes = 0;
   std::map<std::uint64_t, std::uint64_t> files;  // bytes by inode
+  bool attributes = false;                       // which some of them have, and no number tells
 };
+
+constexpr std::size_t longest_list = 65536;      // of names that the kernel tells
+
+bool is_of_users(std::string_view attribute) { return attribute.starts_with("user."); }
+
+bool has_attributes_of_users(const std::string& path) {
+  std::string names(longest_list, '\0');
+  const ssize_t size = ::listxattr(path.c_str(), names.data(), names.size());
+  if (size < 0) return errno == E2BIG;
+  return std::ranges::any_of(split(std::string_view(names).substr(0, static_cast<std::size_t>(size)), '\0'), is_of_users);
+}
 
 std::string told(const Use& use) { return fmt::format("{} files, {} KiB", use.files, use.bytes / 1024); }
 
@@ -119,13 +132,17 @@ std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, 
     if (!ids) continue;
     Keeper here;
     here.pid = pid;
-    for_each_open_file_of_any_thread(pid, [&](pid_t, const OpenFile& open) {
+    for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
+      if (open.device != device || open.links != 0) return;
+      const bool has_attributes = S_ISREG(open.mode) && has_attributes_of_users(fmt::format("/proc/{}/fd/{}", thread, open.fd));
       const bool renewed = open.uid == owner && open.bytes <= shared_file;   // who claimed before that has the old ones open
-      if (open.device == device && open.links == 0 && !renewed) here.files[open.inode] = open.bytes;
+      if (!renewed || has_attributes) here.files[open.inode] = open.bytes;
+      here.attributes = here.attributes || has_attributes;
     }, [&] { return allowance.over(); });
     if (here.files.empty()) continue;
     Keeper& keeper = keepers[ids->real];
     ++keeper.processes;
+    keeper.attributes = keeper.attributes || here.attributes;
     if (here.files.size() > keeper.most) keeper.most = here.files.size(), keeper.pid = pid;
     keeper.files.merge(here.files);
   }
@@ -133,24 +150,26 @@ std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, 
   for (const auto& [uid, keeper] : keepers) {
     Use use{keeper.files.size(), 0};
     for (const auto& [inode, bytes] : keeper.files) use.bytes += bytes;
-    if (use.files < 64 && use.bytes < 64 * 1024) continue;
+    if (use.files < 64 && use.bytes < 64 * 1024 && !keeper.attributes) continue;
     const std::size_t more = keeper.processes - 1;
     const std::string with = more == 0 ? "" : fmt::format(", with {} more of that user,", more);
-    told_of.push_back(describe_process(keeper.pid) + with + " has deleted files of it open: " + told(use));
+    told_of.push_back(describe_process(keeper.pid) + with + " has deleted files of it open: " + told(use) +
+                      (keeper.attributes ? ", and attributes" : ""));
   }
   return told_of;
 }
 
-void clear_attributes(int fd) {
-  for (;;) {                                     // a list that is too long for this is shorter at each turn
-    char names[65536];
-    const ssize_t size = ::flistxattr(fd, names, sizeof names);
-    if (size <= 0) return;
+bool clear_attributes(int fd, Allowance& allowance) {
+  std::string names(longest_list, '\0');
+  while (!allowance.over()) {
+    const ssize_t size = ::flistxattr(fd, names.data(), names.size());
+    if (size < 0) return errno == ENOTSUP;
     bool any = false;
-    for (const std::string_view name : split(std::string_view(names, static_cast<std::size_t>(size)), '\0'))
-      if (name.starts_with("user.")) any = ::fremovexattr(fd, std::string(name).c_str()) == 0 || any;
-    if (!any) return;
+    for (const std::string_view name : split(std::string_view(names).substr(0, static_cast<std::size_t>(size)), '\0'))
+      if (is_of_users(name)) any = ::fremovexattr(fd, std::string(name).c_str()) == 0 || any;
+    if (!any) return true;
   }
+  return false;
 }
 
 }  // namespace thole::host

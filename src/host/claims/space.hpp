@@ -3,9 +3,12 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "host/claims/allowance.hpp"
 
 namespace thole::host {
 
@@ -21,6 +24,8 @@ std::string nearly_full(const std::string& directory);
 std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file);
 
 // Whoever may write to a file may give it attributes, which take of its file system what no size tells. None of ours has any.
-void clear_attributes(int fd);
+// False where some are left: they are too many to be listed, or come as fast as they go.
+bool clear_attributes(int fd, Allowance& allowance);
+constexpr std::chrono::milliseconds for_attributes{500};
 
 }  // namespace thole::host

@@ -187,7 +187,10 @@ InitReport SystemInit::run() {
   if (auto text = read_file(dir_.path + "/devices", 32768)) keys_ = parse_devices(*text);
   else refuse_unseen(dir_.path + "/devices", errno);
   make_notes();   // first: it may make the space for the rest
-  for (const auto& [name, size] : shared_files) cut_back(name, size);
+  for (const auto& [name, size] : shared_files) {
+    Allowance attributes(for_attributes);
+    if (!cut_back(name, size, attributes)) renew_file(name, size, /*anyhow=*/true);
+  }
   if (!nearly_full(dir_.path).empty())
     for (const std::string& holder : open_though_deleted(dir_.dev, dir_.owner, 2 * queue_size))
       report_.cautions.push_back(dir_.path + " is nearly full; " + holder);
@@ -264,18 +267,18 @@ void SystemInit::free_alloc() {
 }
 
 // A shared file is as long as its records, whatever strangers have written behind them.
-void SystemInit::cut_back(const std::string& name, off_t size) const {
+bool SystemInit::cut_back(const std::string& name, off_t size, Allowance& attributes) const {
   Fd fd = open_at(dir_.fd.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct stat found;
-  if (!fd || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  if (!fd || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) return true;
   if (found.st_size > size) (void)!::ftruncate(fd.get(), size);
-  clear_attributes(fd.get());
+  return clear_attributes(fd.get(), attributes);
 }
 
 // Files are not locked for long, so there is nothing to wait for; whoever has the old one open sees that it has no name.
-void SystemInit::renew_file(const std::string& name, off_t size) {
+void SystemInit::renew_file(const std::string& name, off_t size, bool anyhow) {
   Fd old = maker_.make_file(name);
-  if (!maker_.differs(name)) return;
+  if (!maker_.differs(name) && !anyhow) return;
   std::string content(static_cast<std::size_t>(size), '\0');
   const ssize_t read = old ? ::pread(old.get(), content.data(), content.size(), 0) : 0;
   content.resize(read > 0 ? static_cast<std::size_t>(read) : 0);

@@ -35,11 +35,11 @@ class SystemInit {
   void add_units();
   void renew(const std::string& name);
   void name_outsiders();
-  void renew_file(const std::string& name, off_t size);
+  void renew_file(const std::string& name, off_t size, bool anyhow = false);
   void write_devices();
   void complete();
   void write_record();
-  void cut_back(const std::string& name, off_t size) const;
+  bool cut_back(const std::string& name, off_t size, Allowance& attributes) const;
   bool is_there(const std::string& name) const;
   bool vanished(const std::string& key) const;
   std::set<std::string> vanished_units() const;

@@ -239,6 +239,7 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
   std::map<uid_t, bool> members;
   std::set<uid_t> untold;              // of whom some were not looked at
   std::set<FileNumber> seen;           // one file may have any number of names
+  Allowance attributes(for_attributes);
   HeldByNote held(about);
   Deletion deletion(notes, wish);
   for (const std::string& name : entries_in(notes)) {
@@ -253,18 +254,15 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     if (unknown && wish.group) member->second = is_member(user, *wish.group);
     const bool is_first = seen.emplace(entry.found.st_dev, entry.found.st_ino).second;
     const Fd file = is_first ? open_file(notes, name) : Fd();
-    if (file) clear_attributes(file.get());
     const bool live = is_first && may_have_live_notes(file), looked_at = live && held.has_time_for(user);
     if (live && !looked_at) untold.insert(user);
-    if (live && (!looked_at || held.is_needed(notes, name, user))) {
-      ++files[user];
-      continue;
-    }
-    const bool usual = member->second && ++files[user] <= most_files_of_a_user;
-    const bool small = entry.found.st_size <= a_page && !wish.space_is_scarce;
-    if (usual && small) continue;
+    const bool needed = live && (!looked_at || held.is_needed(notes, name, user));
+    const bool usual = (++files[user] <= most_files_of_a_user && member->second) || needed;
+    const bool small = (entry.found.st_size <= a_page && !wish.space_is_scarce) || needed;
+    const bool stays = usual && small && (!file || clear_attributes(file.get(), attributes));
+    if (stays) continue;
     const Idle idle(notes, name);   // until it is deleted
-    deletion.of(entry);
+    if (idle || live || !is_first) deletion.of(entry);   // else a note has come live since
   }
   std::vector<std::string> cautions = deletion.cautions();
   std::vector<std::string> users;
