@@ -27,27 +27,25 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   return Fd(above_standard(fd));
 }
 
-namespace {
-
 bool is_nearly_full(int file) {
   constexpr std::uint64_t plenty = 32 << 20;     // more than file systems keep back for themselves
   struct statvfs space;
   return ::fstatvfs(file, &space) == 0 && space.f_blocks != 0 && space.f_bavail * space.f_frsize < plenty;
 }
 
-}  // namespace
-
 bool takes_no_more(int file) {
   constexpr off_t some = 64 * 1024;
+  struct statvfs space;
   struct stat about;
-  if (!is_nearly_full(file) || ::fstat(file, &about) != 0) return false;
-  return ::fallocate(file, FALLOC_FL_KEEP_SIZE, about.st_size, some) != 0 && (errno == ENOSPC || errno == EDQUOT);
+  if (::fstatvfs(file, &space) != 0 || space.f_blocks == 0 || ::fstat(file, &about) != 0) return false;   // in memory
+  if (::fallocate(file, FALLOC_FL_KEEP_SIZE, about.st_size, some) == 0) return false;
+  return errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EIO || space.f_bavail == 0;
 }
 
 Fd file_without_name(const std::string& folder, int flags) {
   Fd file = open_at(AT_FDCWD, folder.c_str(), O_TMPFILE | O_RDWR | flags, 0600);
-  return file && !is_nearly_full(file.get()) ? std::move(file)
-                                             : Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));
+  const bool has_room = file && !is_nearly_full(file.get()) && !takes_no_more(file.get());
+  return has_room ? std::move(file) : Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));
 }
 
 std::optional<struct stat> named(int dir_fd, const char* name, int fd) {

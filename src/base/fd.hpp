@@ -39,8 +39,10 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
 // room. O_APPEND may be among the flags: a file in memory does not append. Empty on failure (errno is set).
 Fd file_without_name(const std::string& folder, int flags = 0);
 
-// Whether the disk of a file that others write to has no room for more: what they wrote may not all be there.
+// Whether the disk of a file that others write to has no room for more, or its user's quota: what they wrote may not all be
+// there. And whether it has little, which is asked faster.
 bool takes_no_more(int file);
+bool is_nearly_full(int file);
 
 // What `fd` is of, where this name in the directory leads to it (links are not followed); else empty. The number of links tells
 // less: whoever may write a file can add one somewhere.

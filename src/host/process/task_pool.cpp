@@ -28,6 +28,7 @@ namespace {
 
 using Kind = port::PoolEvent::Kind;
 
+constexpr std::chrono::milliseconds between_looks_for_room{100};
 constexpr std::size_t kept_in_memory = 64 * 1024;   // a longer text keeps its file
 constexpr std::size_t pipe_room = 64 * 1024;        // what a pipe holds unless somebody made it larger
 constexpr int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
@@ -131,6 +132,7 @@ void EpollPool::check_program(const std::string& program) {
 
 void EpollPool::start(std::size_t number) {
   Bay& bay = *bays_[number];
+  bay.may_be_cut = false;
   bay.spec.output = bay.spec.errors = -1;
   const auto close_theirs = [&] {
     if (to_ != port::OutputTo::pipes) return;
@@ -195,15 +197,29 @@ bool EpollPool::may_others_write() const {
 port::TaskOutput EpollPool::take_output(std::size_t number) {
   Bay& bay = *bays_[number];
   if (to_ != port::OutputTo::files) return {};
-  const bool is_full = (bay.output.file && takes_no_more(bay.output.file.get())) ||
-                       (bay.errors.file && takes_no_more(bay.errors.file.get()));
-  if (is_full)                                   // whoever runs may have written as well
-    for (const auto& other : bays_)
-      if (other) other->may_be_cut = true;
+  look_for_room(&bay);
   const bool used_again = !bay.left_group && !bay.given_up && !bay.may_be_cut && !may_others_write();
   port::TaskOutput taken{take(bay.output, used_again), take(bay.errors, used_again)};
   if (std::exchange(bay.may_be_cut, false)) taken.cut = "the disk of " + folder_ + " has filled up";
   return taken;
+}
+
+// Nobody tells that a disk has filled up, and it may have room again by the end of who met that: so it is looked at now and
+// then, and at each end where it has little room. Whoever runs then may have written.
+void EpollPool::look_for_room(Bay* ended) {
+  const auto has_file = [](const auto& bay) { return bay->output.file || bay->errors.file; };
+  const auto file_of = [](const Bay& bay) { return (bay.output.file ? bay.output : bay.errors).file.get(); };
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const bool is_time = now >= look_for_room_;
+  if (is_time) look_for_room_ = now + between_looks_for_room;
+  bool full = false;
+  if (ended && has_file(ended) && (is_time || is_nearly_full(file_of(*ended)))) full = takes_no_more(file_of(*ended));
+  for (const auto& bay : bays_)
+    if (is_time && !full && bay && bay->pid > 0 && has_file(bay.get())) full = takes_no_more(file_of(*bay));
+  if (!full) return;
+  if (ended) ended->may_be_cut = true;
+  for (const auto& bay : bays_)
+    if (bay && bay->pid > 0) bay->may_be_cut = true;
 }
 
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }
@@ -232,6 +248,9 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     const SteadyTime look = heeds_each_end() ? SteadyTime{} : next_look_;
     deadline = deadline ? std::min(*deadline, look) : look;
   }
+  const bool any_runs = std::ranges::any_of(bays_, [](const auto& bay) { return bay && bay->pid > 0; });
+  const bool needs_room = to_ == port::OutputTo::files && any_runs;
+  if (needs_room) deadline = deadline ? std::min(*deadline, look_for_room_) : look_for_room_;
   ready_.resize(std::max(ready_.size(), 64 + 3 * bays_.size() + unheard_.size()));   // for all that has happened
   const int timeout = poll_timeout(deadline, std::chrono::steady_clock::now());
   const int count = ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), timeout);
@@ -240,6 +259,7 @@ std::span<const port::PoolEvent> EpollPool::wait(std::optional<SteadyTime> deadl
     happened(static_cast<Source>(data >> 32), data & 0xffffffffu);
   }
   if (stirred_ && (heeds_each_end() || std::chrono::steady_clock::now() >= next_look_)) look_at_children();
+  if (needs_room) look_for_room();
   if (groups_left_ > 0) look_at_groups();   // also at the deadline: nobody tells of a group that was left by setsid()
   return events_;
 }

@@ -88,6 +88,7 @@ class EpollPool : public port::TaskPool {
   void prepare_streams(Bay& bay, std::size_t number);
   Fd nameless_file() const;
   port::Written take(Stream& stream, bool used_again) const;
+  void look_for_room(Bay* ended = nullptr);
   void happened(Source source, std::size_t number);
   void ended(std::size_t number);
   void read_stream(std::size_t number, bool errors, bool all);
@@ -133,6 +134,7 @@ class EpollPool : public port::TaskPool {
   bool strays_left_ = false;
   bool stirred_ = false;                         // SIGCHLD has come since the last look at the children
   SteadyTime next_look_{};                       // not before, but where each end is heeded
+  SteadyTime look_for_room_{};                   // on the disk of the tasks' files, the next time
   std::optional<std::vector<ProcessStat>> picture_;   // of all below us, since the last wait
   ToldOnce out_of_reach_, spared_;
   // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.
