@@ -276,6 +276,12 @@ std::string gpu_node(std::string_view key) { return "gpu." + std::string(key); }
 std::string share_node(std::string_view key, unsigned berth) {
   return "share." + std::string(key) + "." + std::to_string(berth);
 }
+
+std::vector<std::string> nodes_of(const std::string& unit) {
+  std::vector<std::string> names{gpu_node(unit)};
+  for (unsigned berth = 0; berth < model::share_berths; ++berth) names.push_back(share_node(unit, berth));
+  return names;
+}
 std::string turn_node(unsigned index) { return "turn." + std::to_string(index); }
 
 }  // namespace thole::host

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/claim.hpp"
 #include "model/queue_view.hpp"
@@ -146,6 +147,7 @@ inline constexpr const char* taking_file = "taking";
 
 std::string gpu_node(std::string_view key);
 std::string share_node(std::string_view key, unsigned berth);
+std::vector<std::string> nodes_of(const std::string& unit);   // all of them
 std::string turn_node(unsigned index);
 
 constexpr off_t ticket_offset(unsigned index) { return static_cast<off_t>(sizeof(QueueHeader) + index * sizeof(TicketRecord)); }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "base/error.hpp"
@@ -66,21 +67,15 @@ std::uint64_t number_of_filesystem(int fd) {
 
 // What stands under these names in the directory at this path. One that was moved, swapped or copied is another.
 std::set<FileNumber> nodes_at(const std::string& path, const std::vector<std::string>& names) {
-  std::set<FileNumber> nodes;
   const Fd directory = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!directory) refuse_unseen(path, errno);
-  for (const std::string& name : names) {
-    struct stat node;
-    if (directory && ::fstatat(directory.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
-      nodes.emplace(node.st_dev, node.st_ino);
-  }
-  return nodes;
+  return directory ? numbers_of_files(directory.get(), names) : std::set<FileNumber>();
 }
 
 std::vector<std::string> names_of_nodes(const std::vector<std::string>& units) {
   std::vector<std::string> names;
   for (const std::string& unit : units)
-    for (std::string& name : nodes_of(unit)) names.push_back(std::move(name));
+    std::ranges::move(nodes_of(unit), std::back_inserter(names));
   for (unsigned index = 0; index < most_tickets; ++index) names.push_back(turn_node(index));
   return names;
 }

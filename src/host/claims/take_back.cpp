@@ -86,12 +86,6 @@ std::string still_run(const std::string& unit, const std::set<pid_t>& processes)
 
 }  // namespace
 
-std::vector<std::string> nodes_of(const std::string& unit) {
-  std::vector<std::string> names{gpu_node(unit)};
-  for (unsigned berth = 0; berth < model::share_berths; ++berth) names.push_back(share_node(unit, berth));
-  return names;
-}
-
 bool stays_locked(int fd) {
   for (int tries = 0; tries < tries_of_a_lock; ++tries) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return false;

@@ -82,9 +82,6 @@ class TakeBack {
   std::map<FileNumber, std::vector<pid_t>> seen_;     // to have them, by their descriptors
 };
 
-// All nodes of a unit.
-std::vector<std::string> nodes_of(const std::string& unit);
-
 // A trial lock is held for microseconds; a claim for longer.
 bool stays_locked(int fd);
 

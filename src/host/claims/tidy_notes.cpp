@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -39,17 +40,10 @@ constexpr unsigned most_files_of_a_user = 16;
 constexpr off_t largest_note = 1 << 18;
 
 std::set<FileNumber> nodes_of_units(const NotesAbout& about) {
-  std::set<FileNumber> nodes;
-  struct stat node;
-  const auto add = [&](const std::string& name) {
-    if (::fstatat(about.directory, name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0) nodes.emplace(node.st_dev, node.st_ino);
-  };
-  for (const std::string& key : about.keys) {
-    if (key.empty()) continue;
-    add(gpu_node(key));
-    for (unsigned berth = 0; berth < model::share_berths; ++berth) add(share_node(key, berth));
-  }
-  return nodes;
+  std::vector<std::string> names;
+  for (const std::string& key : about.keys)
+    if (!key.empty()) std::ranges::move(nodes_of(key), std::back_inserter(names));
+  return numbers_of_files(about.directory, names);
 }
 
 // Reading notes costs, and anybody can have any number of files of them: so much for all, and for one user's.

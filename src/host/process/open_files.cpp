@@ -215,6 +215,14 @@ bool keeps_lock_of_another_lane(pid_t pid, int life) {
   return ::fstat(life, &own) == 0 && keeps_lock_of(pid, is_life_of_a_lane, is_fifo, {{own.st_dev, own.st_ino}});
 }
 
+std::set<FileNumber> numbers_of_files(int directory, const std::vector<std::string>& names) {
+  std::set<FileNumber> numbers;
+  struct stat file;
+  for (const std::string& name : names)
+    if (::fstatat(directory, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0) numbers.emplace(file.st_dev, file.st_ino);
+  return numbers;
+}
+
 KeptLocks kept_locks(pid_t pid, const std::set<FileNumber>& files, const Stop& stop) {
   KeptLocks kept;
   bool unread = false;

@@ -52,6 +52,7 @@ bool stays_open_over_exec(pid_t pid, const char* fd);
 
 // Of these files, those of which this process has a descriptor that keeps a flock, in any of its threads.
 using FileNumber = std::pair<std::uint64_t, std::uint64_t>;   // its device, its inode
+std::set<FileNumber> numbers_of_files(int directory, const std::vector<std::string>& names);   // of those that are there
 struct KeptLocks {
   std::set<FileNumber> files;
   bool all = true;   // false: it may keep more, for its descriptors are not mine to see, or too many
