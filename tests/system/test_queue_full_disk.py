@@ -213,7 +213,8 @@ def test_who_can_only_read_the_disk_waits_and_follows_by_looking(queue, tmp_path
         while "running" not in watches.line():
             pass
         (tmp_path / "go").touch()
-        assert waits.wait() == 3 and follows.wait() == 0
+        assert waits.wait() == 3, waits.process.stderr.read()
+        assert follows.wait() == 0, follows.process.stderr.read()
         while "failed" not in watches.line():
             pass
     assert queue.call("wait", job, check=False, THOLE_QUEUE_DIR=str(shown / "queue")).returncode == 3

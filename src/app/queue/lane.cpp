@@ -101,6 +101,7 @@ bool Lane::claim(model::JobId first) {
       claim_.hold(std::move(acquired), until, {.make = ports_.make_door,
                                                .is_ending = [this] { return tasks_.are_ending(); },
                                                .as_told = [this](WallTime end) { return tasks_.as_told(end); },
+                                               .extend = [this](WallTime end) { tasks_.extend(end); },
                                                .caution = ports_.say});
       return seat_.record->yield.load() == 0;
     } catch (const Error& error) {
@@ -192,9 +193,7 @@ void Lane::leave(const std::string& why) {
 
 // Who gives its GPUs back ends what runs on them; the rest of the job stands in line again.
 void Lane::obey_door() {
-  const port::Order order = claim_.serve();
-  if (order.until) tasks_.extend(*order.until);
-  if (!order.end) return;
+  if (!claim_.serve().end) return;
   leave("its claim is given back (thole release): what runs is cancelled, and the rest of the job waits in line again");
   tasks_.cancel_all();
 }

@@ -18,7 +18,11 @@ void LaneClaim::hold(Acquired acquired, std::optional<WallTime> until, const Lan
   acquired_ = std::move(acquired);
   told_ = until;
   if (!door.make) return;
-  const auto obey = [this, as_told = door.as_told](std::optional<WallTime> end) { return end && amend(as_told(*end)); };
+  const auto obey = [this, as_told = door.as_told, extend = door.extend](std::optional<WallTime> end) {
+    if (!end || !amend(as_told(*end))) return false;
+    extend(*end);
+    return true;
+  };
   door_ = open_door(door.make, site_, acquired_, until, door.caution, door.is_ending, obey);
 }
 

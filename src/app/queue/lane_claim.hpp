@@ -27,6 +27,7 @@ struct LaneDoorSpec {
   const DoorMaker& make;                         // empty: there is no door
   std::function<bool()> is_ending;
   std::function<EndAsTold(WallTime)> as_told;
+  std::function<void(WallTime)> extend;          // what runs, before who asked is told so: we may be killed right after that
   const std::function<void(const std::string&)>& caution;
 };
 

@@ -200,12 +200,17 @@ std::string Door::extend(std::string_view argument, port::Order& order) {
   if (!ms || *ms > 99'999'999'999'999) return "no that is not a time\n";
   const WallTime until{Millis(static_cast<std::int64_t>(*ms))};
   if (spec_.is_ending && spec_.is_ending()) return "no its command is being ended already\n";
+  const auto before = std::exchange(spec_.about.until, until);   // who amends may make it a later one (ends_at)
+  const auto refused = [&](const std::string& why) {
+    spec_.about.until = before;
+    return "no " + why + "\n";
+  };
   try {
-    if (spec_.amend && !spec_.amend(until)) return "no the new end cannot be recorded\n";
+    if (spec_.amend && !spec_.amend(until)) return refused("the new end cannot be recorded");
   } catch (const Error& error) {
-    return "no " + printable(in_one_line(error.full())) + "\n";
+    return refused(printable(in_one_line(error.full())));
   }
-  spec_.about.until = order.until = until;
+  order.until = until;
   return "ok until=" + time_word(until) + "\n";
 }
 
