@@ -6,6 +6,7 @@ import ctypes
 import os
 import select
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -193,14 +194,48 @@ def test_of_a_disk_that_can_only_be_read_all_is_shown_and_nothing_changed(queue,
     assert refused.returncode == 69 and "Read-only file system" in refused.stderr, refused.stderr
 
 
-def test_who_can_only_read_the_disk_waits_and_follows_by_looking(queue, tmp_path):
-    """The same disk may be mounted twice: what is written by one way is seen by the other, which nobody can be told of."""
-    shown = tmp_path / "shown"
-    shown.mkdir()
+def maps_of(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return maps.read()
+
+
+@pytest.fixture
+def shown(queue, tmp_path):
+    """The queue's disk mounted a second time, read-only."""
+    place = tmp_path / "shown"
+    place.mkdir()
     disk = os.fsencode(queue.directory.parent)
-    if (libc.mount(disk, os.fsencode(shown), None, MS_BIND, None) != 0
-            or libc.mount(None, os.fsencode(shown), None, MS_BIND | MS_REMOUNT | MS_RDONLY, None) != 0):
+    if (libc.mount(disk, os.fsencode(place), None, MS_BIND, None) != 0
+            or libc.mount(None, os.fsencode(place), None, MS_BIND | MS_REMOUNT | MS_RDONLY, None) != 0):
         pytest.skip("cannot mount the disk a second time")
+    yield place
+    libc.umount2(os.fsencode(place), MNT_DETACH)
+
+
+def test_who_can_only_read_the_disk_waits_for_who_writes_the_index_of_the_log(queue, tmp_path, shown):
+    """Its header is written twice, one after the other. SQLite says of one seen between the two that it must be mended, where it
+    may not be written: at once."""
+    job = queue.submit("-g", "1", *shell("touch begun; exec sleep 600"))
+    eventually(lambda: (tmp_path / "begun").exists(), "it runs")
+    writers = [queue.runner(), *queue.lanes()]
+    for pid in writers:
+        os.kill(pid, signal.SIGSTOP)
+    changes_of_second_header = 48 + 8            # WalIndexHdr.iChange in SQLite's wal.c
+    with open(queue.directory / "queue.db-shm", "r+b", buffering=0) as index:
+        index.seek(changes_of_second_header)
+        whole = index.read(4)
+        os.pwrite(index.fileno(), bytes(byte ^ 255 for byte in whole), changes_of_second_header)
+        with Started([THOLE, "jobs"], env=dict(queue.environment, THOLE_QUEUE_DIR=str(shown / "queue"))) as looks:
+            eventually(lambda: str(shown / "queue" / "queue.db-shm") in maps_of(looks.pid), "it looks at the index")
+            os.pwrite(index.fileno(), whole, changes_of_second_header)
+            assert looks.wait() == 0, looks.process.stderr.read()
+            assert f" {job} " in looks.process.stdout.read().decode()
+    for pid in writers:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_who_can_only_read_the_disk_waits_and_follows_by_looking(queue, tmp_path, shown):
+    """The same disk may be mounted twice: what is written by one way is seen by the other, which nobody can be told of."""
     job = queue.submit("-g", "1", *shell("echo said; touch begun; until [ -e go ]; do sleep 0.02; done; exit 3"))
     eventually(lambda: (tmp_path / "begun").exists(), "it runs")
     environment = dict(queue.environment, THOLE_QUEUE_DIR=str(shown / "queue"))
@@ -218,7 +253,6 @@ def test_who_can_only_read_the_disk_waits_and_follows_by_looking(queue, tmp_path
         while "failed" not in watches.line():
             pass
     assert queue.call("wait", job, check=False, THOLE_QUEUE_DIR=str(shown / "queue")).returncode == 3
-    libc.umount2(os.fsencode(shown), MNT_DETACH)
 
 
 def test_a_lane_whose_record_has_no_room_any_more_keeps_the_end_of_its_task(queue_on_ext4, tmp_path):

@@ -37,6 +37,11 @@ bool has_room_for_others(const std::string& file) {
   return ::statvfs(file.c_str(), &space) == 0 && space.f_bavail * space.f_frsize > plenty;
 }
 
+// Who can only look at the index of the log (a disk that is mounted read-only) and finds it half written, or no mark there up to
+// which it may read, is refused, also where whoever writes there is about to mend that (walIndexReadHdr and walTryBeginRead in
+// SQLite's wal.c): SQLite waits for him elsewhere, and not here. A later look finds it whole, unless all who wrote were killed.
+bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQLITE_READONLY_CANTINIT; }
+
 [[noreturn]] void fail(sqlite3* db, int code) {
   const char* name = db ? sqlite3_db_filename(db, nullptr) : nullptr;
   const std::string file = name ? name : "the queue's file";
@@ -49,6 +54,9 @@ bool has_room_for_others(const std::string& file) {
                           has_room_for_others(file) ? "a quota may be reached: " : ""));
   if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) refuse_damaged(db, file.c_str());
   if (kind == SQLITE_NOMEM) throw std::bad_alloc();
+  if (may_pass(code))
+    throw Error(ErrorCode::unavailable, "the index of the queue's log is half written, and can only be looked at from here")
+        .about(file).hint("any command for this queue mends it where its disk can be written: thole jobs");
   const std::string message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   throw Error(ErrorCode::unavailable, "the queue cannot be used (" + message + ")").about(file).because(system)
       .hint(kind == SQLITE_IOERR ? "try again; if the disk has trouble, dmesg says so" : "");
@@ -57,6 +65,17 @@ bool has_room_for_others(const std::string& file) {
 // Another process may be putting the file's index together after a crash: the one case where SQLite itself has to wait. Writers
 // queue at the turnstile before they get here.
 constexpr int patience_ms = 10'000;
+
+template <class Look>
+int look_again(const Look& look) {
+  constexpr int pause_ms = 10;
+  int code = look();
+  for (int waited_ms = 0; may_pass(code) && waited_ms < patience_ms; waited_ms += pause_ms) {
+    if (waited_ms > 0) sqlite3_sleep(pause_ms);
+    code = look();
+  }
+  return code;
+}
 
 }  // namespace
 
@@ -71,7 +90,7 @@ Rows::~Rows() {
 }
 
 bool Rows::next() {
-  const int code = sqlite3_step(statement_);
+  const int code = look_again([&] { return sqlite3_step(statement_); });
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   fail(sqlite3_db_handle(statement_), sqlite3_extended_errcode(sqlite3_db_handle(statement_)));
@@ -140,7 +159,7 @@ Database::~Database() {
 }
 
 void Database::execute(const char* script) {
-  const int code = sqlite3_exec(handle_, script, nullptr, nullptr, nullptr);
+  const int code = look_again([&] { return sqlite3_exec(handle_, script, nullptr, nullptr, nullptr); });
   if (code != SQLITE_OK) fail(handle_, code);
 }
 
@@ -165,7 +184,7 @@ sqlite3_stmt* Database::prepared(const char* sql) {
 
 sqlite3_stmt* Database::prepare(const char* sql, unsigned flags) {
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v3(handle_, sql, -1, flags, &statement, nullptr);
+  const int code = look_again([&] { return sqlite3_prepare_v3(handle_, sql, -1, flags, &statement, nullptr); });
   if (code != SQLITE_OK) fail(handle_, code);
   return statement;
 }
