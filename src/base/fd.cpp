@@ -1,14 +1,11 @@
 #include "base/fd.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
@@ -25,27 +22,6 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   int fd;
   do { fd = ::openat(dir_fd, path, flags | O_CLOEXEC, mode); } while (fd < 0 && errno == EINTR);
   return Fd(above_standard(fd));
-}
-
-bool is_nearly_full(int file) {
-  constexpr std::uint64_t plenty = 32 << 20;     // more than file systems keep back for themselves
-  struct statvfs space;
-  return ::fstatvfs(file, &space) == 0 && space.f_blocks != 0 && space.f_bavail * space.f_frsize < plenty;
-}
-
-bool takes_no_more(int file) {
-  constexpr off_t some = 64 * 1024;
-  struct statvfs space;
-  struct stat about;
-  if (::fstatvfs(file, &space) != 0 || space.f_blocks == 0 || ::fstat(file, &about) != 0) return false;   // in memory
-  if (::fallocate(file, FALLOC_FL_KEEP_SIZE, about.st_size, some) == 0) return false;
-  return errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EIO || space.f_bavail == 0;
-}
-
-Fd file_without_name(const std::string& folder, int flags) {
-  Fd file = open_at(AT_FDCWD, folder.c_str(), O_TMPFILE | O_RDWR | flags, 0600);
-  const bool has_room = file && !is_nearly_full(file.get()) && !takes_no_more(file.get());
-  return has_room ? std::move(file) : Fd(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));
 }
 
 std::optional<struct stat> named(int dir_fd, const char* name, int fd) {

@@ -35,15 +35,6 @@ class Fd {
 // openat(2) with O_CLOEXEC always added and EINTR retried; the Fd is empty on failure (errno is set).
 Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
 
-// A file for reading and writing that nobody else finds, in this folder; in memory where its file system has none, or little
-// room. O_APPEND may be among the flags: a file in memory does not append. Empty on failure (errno is set).
-Fd file_without_name(const std::string& folder, int flags = 0);
-
-// Whether the disk of a file that others write to has no room for more, or its user's quota: what they wrote may not all be
-// there. And whether it has little, which is asked faster.
-bool takes_no_more(int file);
-bool is_nearly_full(int file);
-
 // What `fd` is of, where this name in the directory leads to it (links are not followed); else empty. The number of links tells
 // less: whoever may write a file can add one somewhere.
 std::optional<struct stat> named(int dir_fd, const char* name, int fd);

@@ -115,6 +115,7 @@ struct Outlet::Lines {
   std::optional<bool> is_one;                    // once it has been looked at
   Fd news;                                       // made for whoever waits for it
   bool are_told = false;
+  int not_read = 0;                              // errno
 
   static std::size_t number(int fd) { return fd == STDOUT_FILENO ? 0 : fd == STDERR_FILENO ? 1 : 2; }
   int own(int fd) {
@@ -230,12 +231,14 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   std::string part;
   std::string_view piece(first.text);
   bool is_over = false;
+  int unread = 0;
   if (first.file) {
     part.resize(std::min(one_piece, first.end - first.at));
     const ssize_t n = ::pread(first.file->get(), part.data(), part.size(), static_cast<off_t>(first.at));
     part.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     piece = part;
     is_over = n <= 0 && !(n < 0 && errno == EINTR);
+    unread = n < 0 && is_over ? errno : 0;
   } else {
     piece.remove_prefix(first.at);
     is_over = piece.empty();
@@ -250,6 +253,7 @@ void Outlet::Lines::write_piece(Line& line, std::unique_lock<std::mutex>& lock) 
   }
   const int why = n < 0 ? errno : 0;
   lock.lock();
+  if (unread != 0) not_read = unread;
   if (n > 0) first.at += static_cast<std::size_t>(n);
   if (why != 0 && why != EINTR && why != EAGAIN) {
     targets[number(first.fd)].failed = why;
@@ -303,8 +307,9 @@ bool Outlet::put_file(int fd, Kept kept) {
     const std::size_t most = std::min(one_piece, kept.end - kept.at);
     const ssize_t n = ::pread(kept.file->get(), part.data(), most, static_cast<off_t>(kept.at));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return true;
     std::unique_lock lock(lines_->mutex);
+    if (n < 0) lines_->not_read = errno;
+    if (n <= 0) return true;
     kept.fd = lines_->own(fd);
     std::string_view piece(part.data(), static_cast<std::size_t>(n));
     if (!lines_->put_in_order(kept.fd, piece)) return false;
@@ -319,6 +324,11 @@ bool Outlet::put_file(int fd, Kept kept) {
 bool Outlet::is_behind() const {
   const std::lock_guard lock(lines_->mutex);
   return std::ranges::any_of(lines_->lines, &Line::is_behind);
+}
+
+int Outlet::take_unread() {
+  const std::lock_guard lock(lines_->mutex);
+  return std::exchange(lines_->not_read, 0);
 }
 
 int Outlet::failed(int fd) const {

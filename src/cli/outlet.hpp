@@ -47,6 +47,7 @@ class Outlet {
   bool drain(std::span<const int> until, std::optional<Millis> patience = {});
 
   int failed(int fd) const;                      // errno of why nothing can be written there; 0: not so, as far as is known
+  int take_unread();                             // errno of why some of a file that was put could not be read, once; 0: all was
 
   static Outlet* current();                      // null: there is none
 

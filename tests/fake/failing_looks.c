@@ -82,6 +82,12 @@ ssize_t pwrite64(int fd, const void* from, size_t size, off64_t at) {
 int fsync(int fd) { return is_refused() ? -1 : REAL(fsync)(fd); }
 int fdatasync(int fd) { return is_refused() ? -1 : REAL(fdatasync)(fd); }
 int ftruncate64(int fd, off64_t size) { return is_refused() ? -1 : REAL(ftruncate64)(fd, size); }
+ssize_t pread(int fd, void* into, size_t size, off_t at) { return is_refused() ? -1 : REAL(pread)(fd, into, size, at); }
+ssize_t pwrite(int fd, const void* from, size_t size, off_t at) {
+  return is_refused() ? -1 : REAL(pwrite)(fd, from, size, at);
+}
+int ftruncate(int fd, off_t size) { return is_refused() ? -1 : REAL(ftruncate)(fd, size); }
+int fallocate(int fd, int how, off_t at, off_t size) { return is_refused() ? -1 : REAL(fallocate)(fd, how, at, size); }
 
 #undef fcntl
 static int lock_of_file(int fd, int how, void* lock, const char* name) {

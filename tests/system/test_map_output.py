@@ -1,4 +1,5 @@
 """`thole map` whose output goes nowhere: it ends, whatever that is, and hears who wants it to end."""
+import errno
 import fcntl
 import os
 import signal
@@ -7,7 +8,7 @@ import termios
 
 import pytest
 
-from run_tools import Started, eventually, python
+from run_tools import BUILD, SANITIZED, Started, eventually, python
 from test_map import Box
 
 
@@ -92,6 +93,55 @@ def with_room(box, size, script):
 def test_where_there_is_little_room_output_is_kept_in_memory(box):
     done = with_room(box, "300k", "cat /dev/zero > tmp/full 2> full; MAP seq {} ::: 100000 100001 | wc -l")
     assert done.stdout.split() == ["200001"], done.stderr
+
+
+def test_output_in_memory_is_appended_to_as_on_a_disk(box):
+    script = ("echo a first line of some length; echo appended >> /dev/stdout; echo both | tee -a /dev/stderr; "
+              "echo more >> /dev/stderr; echo end; echo end >&2")
+    done = with_room(box, "300k", f"MAP -q sh -c '{script}' ::: a")
+    assert done.stdout.splitlines() == ["a first line of some length", "appended", "both", "end"]
+    assert done.stderr.splitlines() == ["both", "more", "end"]
+
+
+def test_a_task_that_writes_to_stderr_alone_has_failed_where_the_disk_fills_up(box):
+    done = with_room(box, "40m", "MAP -q --joblog log sh -c 'sleep 0.5; seq 10000000 >&2; exit 0' ::: a; cut -f7 log")
+    assert "task 1: its output may not be all: the disk of " in done.stderr, done.stderr[-300:]
+    assert done.stdout.split() == ["Exitval", "1"]
+
+
+def test_each_task_whose_output_the_full_disk_has_cut_has_failed(box):
+    task = "seq -f %0100.0f 200000 >&2; echo RESULT >&2; exit 0"     # 20 MB each, to a disk of 50
+    done = with_room(box, "50m", f"MAP -q -g 0 -j 8 --joblog log sh -c '{task}' ::: 1 2 3 4 5 6 7 8; cut -f7 log")
+    assert done.stdout.split().count("0") == done.stderr.count("RESULT"), done.stdout
+
+
+LOOKS = BUILD / "fake" / "failing_looks.so"
+
+
+@pytest.mark.skipif(not LOOKS.exists() or SANITIZED, reason="no failing_looks in this build, or a sanitizer has to come first")
+@pytest.mark.parametrize("size", [30, 20_000])
+@pytest.mark.parametrize("words", [[], ["-k"], ["--json"]], ids=" ".join)
+def test_no_file_that_cannot_be_read_or_written_costs_output_in_silence(box, words, size):
+    counted = box.folder / "looks"
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_FILES": "1",
+               "THOLE_FAILING_ERRNO": str(errno.EIO)}
+    own = [words.pop()] if words == ["--json"] else []
+    task = ["sh", "-c", '[ $1 = b ] || until [ -e b ]; do sleep 0.01; done; seq $2; touch $1', "-"]
+
+    def run(look):
+        (box.folder / "b").unlink(missing_ok=True)
+        return subprocess.run([*box.words, *own, "map", *words, "-g", "0", "-j", "2", *task, "{}", str(size), ":::", "a", "b"],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=box.folder, timeout=60,
+                              env={**box.environment, **preload, "THOLE_FAILING_LOOK": str(look)})
+
+    run(0)
+    number = int(counted.read_text())
+    assert number > 0
+    for look in range(1, number + 1):
+        done = run(look)
+        assert done.returncode == 0 or done.stderr, look
+        if done.returncode == 0:
+            assert done.stdout.count(str(size)) >= 2, (look, done.stdout[-300:])
 
 
 # The first time the disk fills up while it runs, and nobody tells seq's own end.

@@ -213,8 +213,8 @@ def shown(queue, tmp_path):
 
 
 def test_who_can_only_read_the_disk_waits_for_who_writes_the_index_of_the_log(queue, tmp_path, shown):
-    """Its header is written twice, one after the other. SQLite says of one seen between the two that it must be mended, where it
-    may not be written: at once."""
+    """Its header is written twice, one after the other. SQLite says of one seen between the two that it must be mended, where
+    it may not be written: at once."""
     job = queue.submit("-g", "1", *shell("touch begun; exec sleep 600"))
     eventually(lambda: (tmp_path / "begun").exists(), "it runs")
     writers = [queue.runner(), *queue.lanes()]

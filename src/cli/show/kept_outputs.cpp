@@ -48,7 +48,7 @@ bool copy_into(const Fd& file, std::size_t to, const Fd& from, std::size_t size)
 bool KeptOutputs::open_file() {
   if (file_ && (file_.use_count() == 1 || end_ >= one_shared_file)) file_ = nullptr;
   if (file_) return true;
-  Fd file = file_without_name(folder_);
+  Fd file = place_.make();
   if (!file) return false;
   file_ = std::make_shared<const Fd>(std::move(file));
   end_ = 0;

@@ -9,6 +9,7 @@
 
 #include "app/map/map.hpp"
 #include "base/fd.hpp"
+#include "base/nameless_files.hpp"
 
 namespace thole::cli {
 
@@ -22,7 +23,7 @@ struct KeptOutput {
 
 class KeptOutputs {
  public:
-  explicit KeptOutputs(std::string folder) : folder_(std::move(folder)) {}
+  explicit KeptOutputs(std::string folder) : place_(std::move(folder)) {}
 
   KeptOutput keep(port::TaskOutput output);
   port::TaskOutput take_rest(KeptOutput& kept);  // once
@@ -31,7 +32,7 @@ class KeptOutputs {
   std::size_t append(port::Written& written);
   bool open_file();
 
-  std::string folder_;
+  NamelessFiles place_;
   std::shared_ptr<const Fd> file_;
   std::size_t end_ = 0;                          // of it
   std::size_t in_memory_ = 0, files_ = 0;        // bytes, and descriptors of tasks' own files

@@ -25,11 +25,17 @@ using model::Json;
 constexpr std::size_t most_in_json = 1024 * 1024;  // of one stream of one task
 constexpr std::size_t longest_line = 1024 * 1024;
 
+[[noreturn]] void cannot_read_back(int why) {
+  throw Error(ErrorCode::internal, "cannot read back what a task has written").because(why).hint(
+      "keep it somewhere else: TMPDIR=DIR, --line-buffer or -u");
+}
+
 std::string in_memory(const port::Written& written) {
   if (!written.file) return written.text;
   std::string text(std::min<std::uint64_t>(written.bytes, most_in_json), '\0');
   const ssize_t n = ::pread(written.file.get(), text.data(), text.size(), 0);
-  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  if (n < 0) cannot_read_back(errno);
+  text.resize(static_cast<std::size_t>(n));
   return text;
 }
 
@@ -72,6 +78,7 @@ void MapOutput::must_be_writable() {
 
 void MapOutput::output_must_be_writable() {
   if (const int why = outlet_.failed(STDOUT_FILENO)) cannot_write(why);
+  if (const int why = outlet_.take_unread()) cannot_read_back(why);
 }
 
 std::optional<int> MapOutput::wait_until_read(const app::MapOutcome& outcome) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
@@ -49,7 +50,7 @@ Fd descriptor_for(const sigset_t& set) {
 }  // namespace
 
 EpollPool::EpollPool(const InheritedSignals& inherited, port::OutputTo output, std::string folder)
-    : inherited_(inherited), to_(output), folder_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))),
+    : inherited_(inherited), to_(output), files_(std::move(folder)), epoll_(above_standard(::epoll_create1(EPOLL_CLOEXEC))),
       most_unheard_(most_unheard()), had_strangers_(!strangers_.empty() || has_living_children() || ::getpid() == 1) {
   if (!epoll_) throw not_had("cannot watch over tasks", errno);
   ::signal(SIGCHLD, SIG_DFL);              // ignored, the kernel would keep the tasks' statuses from us
@@ -97,8 +98,8 @@ void EpollPool::close(std::size_t bay) { bays_[bay].reset(); }
 
 std::vector<std::string>& EpollPool::words(std::size_t bay) { return bays_[bay]->spec.argv; }
 
-Fd EpollPool::nameless_file() const {
-  Fd file = file_without_name(folder_, O_APPEND);
+Fd EpollPool::nameless_file() {
+  Fd file = files_.make(O_APPEND);
   if (!file) throw not_had("cannot make a file for a task's output", errno);
   return file;
 }
@@ -167,7 +168,7 @@ void EpollPool::listen_for_end(Bay& bay, std::size_t number) {
   }
 }
 
-port::Written EpollPool::take(Stream& stream, bool used_again) const {
+port::Written EpollPool::take(Stream& stream, bool used_again, std::string& lost) {
   port::Written written;
   struct stat about {};
   if (!stream.file || ::fstat(stream.file.get(), &about) != 0 || about.st_size == 0) {
@@ -181,9 +182,9 @@ port::Written EpollPool::take(Stream& stream, bool used_again) const {
   }
   written.text.resize(written.bytes);
   const ssize_t n = ::pread(stream.file.get(), written.text.data(), written.bytes, 0);
+  if (n < 0) lost = fmt::format("it cannot be read back ({})", std::strerror(errno));
   written.text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  if (!used_again || ::ftruncate(stream.file.get(), 0) != 0) stream.file.reset();
-  else ::lseek(stream.file.get(), 0, SEEK_SET);  // a memfd does not append
+  if (n < 0 || !used_again || ::ftruncate(stream.file.get(), 0) != 0) stream.file.reset();
   return written;
 }
 
@@ -199,27 +200,45 @@ port::TaskOutput EpollPool::take_output(std::size_t number) {
   if (to_ != port::OutputTo::files) return {};
   look_for_room(&bay);
   const bool used_again = !bay.left_group && !bay.given_up && !bay.may_be_cut && !may_others_write();
-  port::TaskOutput taken{take(bay.output, used_again), take(bay.errors, used_again)};
-  if (std::exchange(bay.may_be_cut, false)) taken.cut = "the disk of " + folder_ + " has filled up";
+  port::TaskOutput taken;
+  taken.output = take(bay.output, used_again, taken.cut);
+  taken.errors = take(bay.errors, used_again, taken.cut);
+  written_by_ended_ += taken.output.bytes + taken.errors.bytes;
+  if (std::exchange(bay.may_be_cut, false)) taken.cut = "the disk of " + files_.folder() + " has filled up";
   return taken;
 }
 
+std::uint64_t EpollPool::written_by(const Bay& bay) {
+  std::uint64_t bytes = 0;
+  struct stat about {};
+  for (const Stream* stream : {&bay.output, &bay.errors})
+    if (stream->file && ::fstat(stream->file.get(), &about) == 0) bytes += static_cast<std::uint64_t>(about.st_size);
+  return bytes;
+}
+
+bool EpollPool::has_file_on_disk(const Bay& bay) {
+  const auto is_there = [](const Stream& stream) { return stream.file && is_on_disk(stream.file.get()); };
+  return is_there(bay.output) || is_there(bay.errors);
+}
+
 // Nobody tells that a disk has filled up, and it may have room again by the end of who met that: so it is looked at now and
-// then, and at each end where it has little room. Whoever runs then may have written.
+// then, and at each end where it has little room. Whoever runs then may have written. (A trial costs more than a short task
+// may: there is none where little was written.)
 void EpollPool::look_for_room(Bay* ended) {
-  const auto has_file = [](const auto& bay) { return bay->output.file || bay->errors.file; };
-  const auto file_of = [](const Bay& bay) { return (bay.output.file ? bay.output : bay.errors).file.get(); };
   const SteadyTime now = std::chrono::steady_clock::now();
-  const bool is_time = now >= look_for_room_;
-  if (is_time) look_for_room_ = now + between_looks_for_room;
-  bool full = false;
-  if (ended && has_file(ended) && (is_time || is_nearly_full(file_of(*ended)))) full = takes_no_more(file_of(*ended));
+  if (now >= look_for_room_ || (ended && written_by(*ended) > kept_in_memory)) {
+    look_for_room_ = now + between_looks_for_room;
+    std::uint64_t written = written_by_ended_;
+    for (const auto& bay : bays_)
+      if (bay) written += written_by(*bay);
+    const bool any_new = written != std::exchange(written_when_looked_, written);
+    little_room_ = (any_new || little_room_) ? files_.has_little_room() : !files_.has_free_room();
+  } else if (ended) {
+    little_room_ = little_room_ || !files_.has_free_room();
+  }
+  if (!little_room_ || !files_.takes_no_more()) return;
   for (const auto& bay : bays_)
-    if (is_time && !full && bay && bay->pid > 0 && has_file(bay.get())) full = takes_no_more(file_of(*bay));
-  if (!full) return;
-  if (ended) ended->may_be_cut = true;
-  for (const auto& bay : bays_)
-    if (bay && bay->pid > 0) bay->may_be_cut = true;
+    if (bay && (bay->pid > 0 || bay.get() == ended)) bay->may_be_cut = bay->may_be_cut || has_file_on_disk(*bay);
 }
 
 void EpollPool::watch(int fd) { listen(fd, Source::watched, static_cast<std::size_t>(fd)); }

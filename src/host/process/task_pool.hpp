@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/nameless_files.hpp"
 #include "base/time.hpp"
 #include "host/process/signal_process.hpp"
 #include "host/process/signals.hpp"
@@ -86,9 +87,11 @@ class EpollPool : public port::TaskPool {
   void forget(Fd& fd) const;
   void listen_for_end(Bay& bay, std::size_t number);
   void prepare_streams(Bay& bay, std::size_t number);
-  Fd nameless_file() const;
-  port::Written take(Stream& stream, bool used_again) const;
+  Fd nameless_file();
+  static port::Written take(Stream& stream, bool used_again, std::string& lost);
   void look_for_room(Bay* ended = nullptr);
+  static std::uint64_t written_by(const Bay& bay);   // to its files, so far
+  static bool has_file_on_disk(const Bay& bay);
   void happened(Source source, std::size_t number);
   void ended(std::size_t number);
   void read_stream(std::size_t number, bool errors, bool all);
@@ -123,7 +126,7 @@ class EpollPool : public port::TaskPool {
   const InheritedSignals& inherited_;
   AllSignalsBlocked blocked_;
   port::OutputTo to_;
-  std::string folder_;
+  NamelessFiles files_;
   Fd epoll_, signals_, children_;
   std::vector<std::unique_ptr<Bay>> bays_;       // null: closed
   std::vector<epoll_event> ready_;
@@ -135,6 +138,8 @@ class EpollPool : public port::TaskPool {
   bool stirred_ = false;                         // SIGCHLD has come since the last look at the children
   SteadyTime next_look_{};                       // not before, but where each end is heeded
   SteadyTime look_for_room_{};                   // on the disk of the tasks' files, the next time
+  bool little_room_ = false;                     // there, when that was looked at last
+  std::uint64_t written_when_looked_ = 0, written_by_ended_ = 0;   // bytes
   std::optional<std::vector<ProcessStat>> picture_;   // of all below us, since the last wait
   ToldOnce out_of_reach_, spared_;
   // Children that are not ours to end: that were there before (those of a shell that has become us by exec), or are given up.

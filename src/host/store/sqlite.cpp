@@ -37,9 +37,10 @@ bool has_room_for_others(const std::string& file) {
   return ::statvfs(file.c_str(), &space) == 0 && space.f_bavail * space.f_frsize > plenty;
 }
 
-// Who can only look at the index of the log (a disk that is mounted read-only) and finds it half written, or no mark there up to
-// which it may read, is refused, also where whoever writes there is about to mend that (walIndexReadHdr and walTryBeginRead in
-// SQLite's wal.c): SQLite waits for him elsewhere, and not here. A later look finds it whole, unless all who wrote were killed.
+// Who can only look at the index of the log (a disk that is mounted read-only) and finds it half written, or no mark there up
+// to which it may read, is refused, also where whoever writes there is about to mend that (walIndexReadHdr and walTryBeginRead
+// in SQLite's wal.c): SQLite waits for him elsewhere, and not here. A later look finds it whole, unless all who wrote were
+// killed.
 bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQLITE_READONLY_CANTINIT; }
 
 [[noreturn]] void fail(sqlite3* db, int code) {
