@@ -267,6 +267,20 @@ def test_a_lock_whose_taker_has_ended_is_his_childs_and_root_is_told_the_child(l
 
 
 @in_one_surrounding
+def test_who_holds_a_gpu_by_a_lock_whose_taker_has_ended_is_named_to_root(lab):
+    lab.init()
+    node = lab.run("root", "sh", "-c", "ls /run/thole/gpu.* | head -1").stdout.strip()
+    mallory = lab.start_python("mallory", KEPT_BY_A_CHILD, node)
+    for who in ("root", "mallory"):
+        [claim] = lab.claims(who)
+        assert (claim["user"], claim["verified"]) == ("mallory", False) and claim["pid"], (who, claim)
+        assert "mallory" in lab.thole(who, "why", str(claim["gpu"])).stdout
+    [claim] = lab.claims("bob")
+    assert not claim["user"] and not claim["verified"], claim
+    end(mallory)
+
+
+@in_one_surrounding
 def test_nobody_is_shown_in_line_by_anothers_word_alone(lab):
     lab.init()
     every = lab.hold("bob", gpus=4)

@@ -87,3 +87,33 @@ def test_the_notes_of_holders_are_read_before_those_of_many_others(lab):
     assert len(claims) <= 8, "there is no line for each stranger"
     end(crowd)
     end(alice)
+
+
+# Files of notes that cost much to look at, and a small one that is listed before them.
+COSTLY = """
+import fcntl, os, resource, struct, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+kept = []
+for number in range(300):
+    kept.append(os.open(f"/run/thole/notes/{os.getuid()}-{number:08x}", os.O_RDWR | os.O_CREAT, 0o644))
+    os.ftruncate(kept[-1], 512 * 512)
+    for record in range(511, -1, -1): fcntl.fcntl(kept[-1], 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, record * 512, 1, 0))
+os.open(f"/run/thole/notes/{os.getuid()}-0fffffff", os.O_RDWR | os.O_CREAT, 0o644)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_init_deletes_nobodys_live_note_for_the_time_that_others_notes_take(lab):
+    lab.init()
+    alice = lab.hold("alice")
+    [claim] = lab.claims("alice")
+    mallory = lab.start_python("mallory", COSTLY)
+    lab.init()
+    end(mallory)
+    assert [(told["id"], told["verified"]) for told in lab.claims("bob")] == [(claim["id"], True)]
+    assert lab.thole("alice", "release", claim["id"]).returncode == 0
+    alice.wait()
+    alice.__exit__()

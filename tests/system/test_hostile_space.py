@@ -200,6 +200,61 @@ def test_who_claimed_before_there_was_a_group_is_not_named_as_who_fills_the_dire
     end(alice)
 
 
+# A deleted file of mallory's with as many attributes as there is room for, again at each line that is read.
+FILLER = """
+import array, os, socket, sys
+path = f"/run/thole/notes/{os.getuid()}-0bad0000"
+file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+os.unlink(path)
+count = 0
+def fill(file):
+    global count
+    for size in (60000, 1000, 1):
+        try:
+            while True:
+                os.setxattr(file, f"user.a{count}", b"x" * size)
+                count += 1
+        except OSError: pass
+fill(file)
+if sys.argv[1] == "in flight":
+    ends = socket.socketpair()
+    socket.send_fds(ends[0], [b"x"], [file])
+    os.close(file)
+print("up", flush=True)
+for line in sys.stdin:
+    if sys.argv[1] == "in flight":
+        _, [file], _, _ = socket.recv_fds(ends[1], 1, 1)
+        fill(file)
+        socket.send_fds(ends[0], [b"x"], [file])
+        os.close(file)
+    else:
+        fill(file)
+    print("full", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "in flight"])
+@in_one_surrounding
+def test_root_gets_room_however_often_the_directory_is_filled(lab, how):
+    own_file_system(lab)
+    lab.run("root", "mount", "-o", "remount,nr_inodes=65536", "/run/thole", check=True)   # as after many an init
+    held = [lab.hold("mallory", "--on", gpu) for gpu in "01"]
+    mallory = lab.start_python("mallory", FILLER, how)
+    named = f"pid {mallory.pid}" if how == "open" else "no process is seen to have it open"
+    for words in (["--take-back", "1"], ["--group", SITE_GROUP], [], ["--take-back", "0"]):
+        mallory.write("again\n")
+        assert mallory.line() == "full"
+        if not words:
+            lab.set_gpus(6)
+        done = lab.thole("root", "init", *words)
+        said = " ".join(done.stderr.split())
+        assert done.returncode == 0 and named in said, (words, said)
+    assert lab.thole("bob", "run", "--on", "5", "--no-wait", "--", "true").returncode == 0
+    for claim in held:
+        claim.__exit__()
+    end(mallory)
+
+
 @in_one_surrounding
 def test_init_deletes_directories_however_deep(lab):
     lab.init()
@@ -253,7 +308,7 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize("words", [[], ["--group", "gpuusers"]], ids=["open", "group"])
+@pytest.mark.parametrize("words", [[], ["--group", SITE_GROUP]], ids=["open", "group"])
 @pytest.mark.parametrize("how", MOVED)
 @in_one_surrounding
 def test_init_deletes_nothing_of_others_that_somebody_moves_among_the_notes(lab, how, words):

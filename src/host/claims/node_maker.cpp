@@ -24,13 +24,15 @@ bool look(int directory, const std::string& name, struct stat& found) {
 }  // namespace
 
 void NodeMaker::failed(const char* what, const std::string& name) const {
-  throw Error(ErrorCode::unavailable, what).about(path_ + "/" + name).because(errno);
+  const int why = errno;
+  throw Error(ErrorCode::unavailable, what).about(path_ + "/" + name).because(why).hint(
+      why == ENOSPC ? way_to_room(path_) : "");
 }
 
 // Anybody may fill it while we work.
 template <class Make>
 bool NodeMaker::with_room(Make&& make) const {
-  constexpr int most_tries = 20;
+  constexpr int most_tries = 100;
   bool made = make();
   for (int tries = 0; !made && errno == ENOSPC && tries < most_tries; ++tries) {
     make_room_for_root(path_);

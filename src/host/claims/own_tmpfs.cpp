@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/fd.hpp"
@@ -57,8 +58,19 @@ void remount(const std::string& directory, const std::string& options) {
   (void)!::mount(nullptr, directory.c_str(), nullptr, MS_REMOUNT | same, options.c_str());
 }
 
-// Enough for the nodes of all slots, and for the shared files made anew.
-constexpr std::uint64_t room_files = 4096, room_bytes = 1 << 20, largest = 64 << 20, most_inodes = 1 << 16;
+// How much root gets at once, and up to what size. Enough for the nodes of all slots, and for the shared files made anew; and
+// where somebody fills that again and again, enough for the next node.
+struct Growth {
+  std::uint64_t room, most;
+};
+constexpr Growth files_at_once{4096, 1 << 16}, a_few_files{128, 1 << 20};
+constexpr Growth bytes_at_once{1 << 20, 64 << 20}, a_few_bytes{64 << 10, 256 << 20};
+
+// The size that gives root room; nothing where there is some, or it would be larger than anything.
+std::optional<std::uint64_t> size_with_room(std::uint64_t used, std::uint64_t free, const Growth& usual, const Growth& last) {
+  const Growth& growth = used < usual.most ? usual : last;
+  return free < growth.room && used < growth.most ? std::optional(used + growth.room) : std::nullopt;
+}
 
 }  // namespace
 
@@ -82,9 +94,16 @@ void make_room_for_root(const std::string& directory) {
   if (!is_own_tmpfs(directory) || ::statvfs(directory.c_str(), &space) != 0 || space.f_files == 0) return;
   const std::uint64_t files = space.f_files - space.f_ffree, bytes = (space.f_blocks - space.f_bfree) * space.f_frsize;
   std::string options;
-  if (space.f_ffree < room_files && files < most_inodes) options += fmt::format(",nr_inodes={}", files + room_files);
-  if (space.f_bfree * space.f_frsize < room_bytes && bytes < largest) options += fmt::format(",size={}", bytes + room_bytes);
+  if (const auto more = size_with_room(files, space.f_ffree, files_at_once, a_few_files))
+    options += fmt::format(",nr_inodes={}", *more);
+  if (const auto more = size_with_room(bytes, space.f_bfree * space.f_frsize, bytes_at_once, a_few_bytes))
+    options += fmt::format(",size={}", *more);
   if (!options.empty()) remount(directory, options.substr(1));
+}
+
+std::string way_to_room(const std::string& directory) {
+  if (!is_own_tmpfs(directory)) return "free some space there";
+  return "end what fills it (sudo thole init names it), or: sudo mount -o remount,size=1g,nr_inodes=4m " + directory;
 }
 
 std::string mount_own_tmpfs(const std::string& directory) {

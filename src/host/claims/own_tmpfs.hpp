@@ -17,6 +17,9 @@ bool is_alone_in_its_file_system(const std::string& directory);
 // Makes a file system of the directory's own larger where strangers' files leave root no room for its nodes.
 void make_room_for_root(const std::string& directory);
 
+// What root can do where there is none all the same.
+std::string way_to_room(const std::string& directory);
+
 // Its inodes are numbered by 64 bits from now on, where the kernel can: with 32 a stranger comes round in hours to the number
 // of a lock that was deleted, and with a lock of his own on its way in a socket would look like its holder.
 void never_use_a_number_again(const std::string& directory);

@@ -81,11 +81,14 @@ std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& l
   return held;
 }
 
+FileNumber file_of(const HeldLock& lock) {
+  struct stat node;
+  return ::fstat(lock.node.get(), &node) == 0 ? FileNumber(node.st_dev, node.st_ino) : FileNumber();
+}
+
 std::set<FileNumber> files_of(const std::vector<HeldLock>& locks) {
   std::set<FileNumber> files;
-  struct stat node;
-  for (const HeldLock& lock : locks)
-    if (::fstat(lock.node.get(), &node) == 0) files.emplace(node.st_dev, node.st_ino);
+  for (const HeldLock& lock : locks) files.insert(file_of(lock));
   return files;
 }
 
@@ -266,6 +269,20 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
   }
 }
 
+// Who took a lock may have ended and left it to a child of which no note tells: whoever may see that one's descriptors names
+// him.
+void name_by_descriptors(std::vector<model::Holding>& holdings, const std::map<FileNumber, std::size_t>& unnamed) {
+  std::set<FileNumber> files;
+  for (const auto& [file, at] : unnamed) files.insert(file);
+  Allowance allowance(to_name_holders);
+  for (const auto& [file, pids] : keepers_by_descriptors(files, allowance)) {
+    const Taker keeper = taker_among(pids);
+    if (!keeper.uid) continue;
+    holdings[unnamed.at(file)].uid = *keeper.uid;
+    holdings[unnamed.at(file)].pid = keeper.pid;
+  }
+}
+
 // Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process
 // that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
 Taker taker_of(const WrittenTicket& ticket, int turn, const KernelLocks& locks, Allowance& to_see_locks) {
@@ -301,15 +318,19 @@ std::vector<model::Holding> FifoStore::holdings() {
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
   KeeperLook keepers(files_of(held));
+  std::map<FileNumber, std::size_t> unnamed;
   for (const HeldLock& lock : held) {
     holdings.push_back(holding_of(lock, *nodes_, before, keepers));
     const bool certain = holdings.back().verified;
     if (!certain && !after) after.emplace(look_up(book_of(notes_.get()), nodes_->slots()));
     if (!certain) holdings.back() = holding_of(lock, *nodes_, *after, keepers);
+    const bool is_named = holdings.back().uid != static_cast<uid_t>(-1) || !holdings.back().user.empty();
+    if (!is_named) unnamed.emplace(file_of(lock), holdings.size() - 1);
     add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();
+  if (!unnamed.empty()) name_by_descriptors(holdings, unnamed);
   std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
     if (!holding.user.empty()) continue;

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -73,33 +75,56 @@ bool has_attributes_of_users(const std::string& path) {
 
 std::string told(const Use& use) { return fmt::format("{} files, {} KiB", use.files, use.bytes / 1024); }
 
-// Who has more than half of what is used? What has no name that this user could see is nobody's.
-std::string whose(const std::string& directory, const struct statvfs& space, bool by_files) {
-  std::map<uid_t, Use> uses;
-  add_up(list(AT_FDCWD, directory.c_str()), 0, uses);
-  Use unseen{space.f_files - space.f_ffree, (space.f_blocks - space.f_bfree) * space.f_frsize};
-  const auto amount = [&](const Use& use) { return by_files ? use.files : use.bytes; };
-  const std::uint64_t used = amount(unseen);
-  for (const auto& [uid, use] : uses) {
-    unseen.files -= std::min(unseen.files, use.files);
-    unseen.bytes -= std::min(unseen.bytes, use.bytes);
-  }
-  const auto less = [&](const auto& a, const auto& b) { return amount(a.second) < amount(b.second); };
-  const auto most = std::max_element(uses.begin(), uses.end(), less);
-  struct stat owner;
-  if (amount(unseen) > used / 2)
-    return fmt::format("; most of it ({}) is deleted and still open (init names who has it so), attributes of files, or closed "
-                       "to this user", told(unseen));
-  if (most == uses.end() || amount(most->second) <= used / 2) return "";
-  if (::stat(directory.c_str(), &owner) == 0 && owner.st_uid == most->first)
-    return fmt::format("; somebody has written {} KiB to its shared files", most->second.bytes / 1024);
-  return fmt::format("; user {} has most of it: {}", most->first, told(most->second));
-}
-
 struct Lack {
   struct statvfs space {};
   bool files = false, bytes = false;
 };
+
+// What is used, by whose it is. What has no name that this user could see is nobody's.
+class Filling {
+ public:
+  Filling(const std::string& directory, const Lack& lack)
+      : by_files_(lack.files),
+        unseen_{lack.space.f_files - lack.space.f_ffree, (lack.space.f_blocks - lack.space.f_bfree) * lack.space.f_frsize},
+        half_(amount(unseen_) / 2) {
+    add_up(list(AT_FDCWD, directory.c_str()), 0, uses_);
+    for (const auto& [uid, use] : uses_) {
+      unseen_.files -= std::min(unseen_.files, use.files);
+      unseen_.bytes -= std::min(unseen_.bytes, use.bytes);
+    }
+  }
+
+  const Use& unseen() const { return unseen_; }
+  bool is_mostly_unseen() const { return amount(unseen_) > half_; }
+
+  // Who has more than half of it; nothing: nobody has.
+  std::optional<std::pair<uid_t, Use>> most() const {
+    const auto less = [&](const auto& a, const auto& b) { return amount(a.second) < amount(b.second); };
+    const auto most = std::max_element(uses_.begin(), uses_.end(), less);
+    return most == uses_.end() || amount(most->second) <= half_ ? std::nullopt : std::optional(*most);
+  }
+
+ private:
+  std::uint64_t amount(const Use& use) const { return by_files_ ? use.files : use.bytes; }
+
+  bool by_files_;
+  std::map<uid_t, Use> uses_;
+  Use unseen_;
+  std::uint64_t half_;
+};
+
+std::string whose(const std::string& directory, const Lack& lack) {
+  const Filling filling(directory, lack);
+  if (filling.is_mostly_unseen())
+    return fmt::format("; most of it ({}) is deleted and still open (init names who has it so), attributes of files, or closed "
+                       "to this user", told(filling.unseen()));
+  const auto most = filling.most();
+  if (!most) return "";
+  struct stat owner;
+  if (::stat(directory.c_str(), &owner) == 0 && owner.st_uid == most->first)
+    return fmt::format("; somebody has written {} KiB to its shared files", most->second.bytes / 1024);
+  return fmt::format("; user {} has most of it: {}", most->first, told(most->second));
+}
 
 Lack lack_of(const std::string& directory) {
   Lack lack;
@@ -119,8 +144,18 @@ bool is_nearly_full(const std::string& directory) {
 std::string nearly_full(const std::string& directory) {
   const Lack lack = lack_of(directory);
   if (!lack.files && !lack.bytes) return "";
-  return directory + " is nearly full, which costs sharing, names and order" + whose(directory, lack.space, lack.files) +
+  return directory + " is nearly full, which costs sharing, names and order" + whose(directory, lack) +
          "; sudo thole init cuts back what does not belong there";
+}
+
+std::string filled_unseen(const std::string& directory) {
+  const Lack lack = lack_of(directory);
+  if (!lack.files && !lack.bytes) return "";
+  const Filling filling(directory, lack);
+  if (!filling.is_mostly_unseen()) return "";
+  return fmt::format("{} is nearly full, and most of it ({}) has no name there: no process is seen to have it open, so that it "
+                     "may be mapped, or on its way in a socket; it goes with those processes, or at a restart", directory,
+                     told(filling.unseen()));
 }
 
 std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file) {

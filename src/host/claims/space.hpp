@@ -19,6 +19,9 @@ bool is_nearly_full(const std::string& directory);
 // Full, it costs notes (sharing, names) and order; exclusive claims go on.
 std::string nearly_full(const std::string& directory);
 
+// A sentence when it is, and most of what fills it has no name there; "" otherwise.
+std::string filled_unseen(const std::string& directory);
+
 // A sentence for each user whose processes have much of this file system open although it is deleted. Root sees them all.
 // `owner`, `shared_file`: whose files of no more bytes do not count, for init has made them anew.
 std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file);

@@ -186,9 +186,7 @@ InitReport SystemInit::run() {
     Allowance attributes(for_attributes);
     if (!cut_back(name, size, attributes)) renew_file(name, size, /*anyhow=*/true);
   }
-  if (!nearly_full(dir_.path).empty())
-    for (const std::string& holder : open_though_deleted(dir_.dev, dir_.owner, 2 * queue_size))
-      report_.cautions.push_back(dir_.path + " is nearly full; " + holder);
+  if (is_nearly_full(dir_.path)) name_fillers();
   make_room_for_root(dir_.path);
   never_use_a_number_again(dir_.path);
   make_files();
@@ -208,6 +206,13 @@ InitReport SystemInit::run() {
   };
   report_.slots = static_cast<unsigned>(std::ranges::count_if(keys_, can_be_claimed));
   return report_;
+}
+
+void SystemInit::name_fillers() {
+  const std::vector<std::string> fillers = open_though_deleted(dir_.dev, dir_.owner, 2 * queue_size);
+  for (const std::string& filler : fillers) report_.cautions.push_back(dir_.path + " is nearly full; " + filler);
+  if (!fillers.empty()) return;
+  if (std::string unseen = filled_unseen(dir_.path); !unseen.empty()) report_.cautions.push_back(std::move(unseen));
 }
 
 void SystemInit::renew(const std::string& name) {

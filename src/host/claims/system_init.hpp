@@ -34,6 +34,7 @@ class SystemInit {
   std::optional<bool> is_locked(const RecordedNode& node) const;
   void add_units();
   void renew(const std::string& name);
+  void name_fillers();
   void name_outsiders();
   void renew_file(const std::string& name, off_t size, bool anyhow = false);
   void write_devices();

@@ -173,6 +173,28 @@ class Idle {
   Fd fd_;
 };
 
+// Attributes cost time: each user's own, so that nobody's note goes for what others have done, and of all so much.
+class AttributesOfNotes {
+ public:
+  enum class Cleared { all, not_all, not_looked_at };
+
+  Cleared clear(int fd, uid_t owner) {
+    if (spent_by_all_ > for_init_to_tell) return Cleared::not_looked_at;
+    std::chrono::nanoseconds& spent = spent_.try_emplace(owner, 0).first->second;
+    const auto begun = time_worked();
+    Allowance left(for_attributes - spent);
+    const bool all = clear_attributes(fd, left);
+    const auto took = time_worked() - begun;
+    spent += took;
+    spent_by_all_ += took;
+    return all ? Cleared::all : Cleared::not_all;
+  }
+
+ private:
+  std::map<uid_t, std::chrono::nanoseconds> spent_;
+  std::chrono::nanoseconds spent_by_all_{};
+};
+
 // What one of the entries is.
 struct Entry {
   std::string name;
@@ -233,7 +255,7 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
   std::map<uid_t, bool> members;
   std::set<uid_t> untold;              // of whom some were not looked at
   std::set<FileNumber> seen;           // one file may have any number of names
-  Allowance attributes(for_attributes);
+  AttributesOfNotes attributes;
   HeldByNote held(about);
   Deletion deletion(notes, wish);
   for (const std::string& name : entries_in(notes)) {
@@ -253,7 +275,13 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     const bool needed = live && (!looked_at || held.is_needed(notes, name, user));
     const bool usual = (++files[user] <= most_files_of_a_user && member->second) || needed;
     const bool small = (entry.found.st_size <= a_page && !wish.space_is_scarce) || needed;
-    const bool stays = usual && small && (!file || clear_attributes(file.get(), attributes));
+    bool stays = usual && small;
+    if (stays && file) {
+      const auto cleared = attributes.clear(file.get(), user);
+      const bool is_left_alone = needed && cleared == AttributesOfNotes::Cleared::not_looked_at;
+      if (is_left_alone) untold.insert(user);
+      stays = is_left_alone || cleared == AttributesOfNotes::Cleared::all;
+    }
     if (stays) continue;
     const Idle idle(notes, name);   // until it is deleted
     if (idle || live || !is_first) deletion.of(entry);   // else a note has come live since
