@@ -124,6 +124,8 @@ def test_cancel_reaches_a_task_whose_lane_was_killed(queue, tmp_path):
     queue.until_asleep()
     queue.kill(queue.lanes())
     eventually(lambda: not queue.lanes(), "the lane is dead")
+    released = queue.call("release", "0", check=False)
+    assert released.returncode == 69 and f"\n  thole cancel {job}  # sleep 600\n" in released.stderr, released.stderr
     queue.call("cancel", job)
     queue.until_ended(job)
     assert queue.states(job) == {"cancelled": 1} and not queue.commands()

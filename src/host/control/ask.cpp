@@ -116,6 +116,12 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
   return keeper;
 }
 
+// The job of the queue whose task the process is of, by what it shows.
+std::optional<std::uint64_t> job_of_task(pid_t pid) {
+  const ShownEnvironment shown = environment_of(pid);
+  return shown.word("THOLE_TASK=").empty() ? std::nullopt : parse_u64(shown.word("THOLE_JOB="));
+}
+
 constexpr Millis grace_of_a_stopped_one{5'000};
 constexpr Millis to_end_an_answer{5'000};   // once it has begun: a keeper writes it at once, and it is shorter than any buffer
 
@@ -138,7 +144,9 @@ std::string ways_to_end(const std::string& claim, uid_t owner) {
     if (process.pid == ::getpid() || !has_locked_fifo(process.pid)) continue;
     const std::string shown = describe_process(process);   // "1234 python train.py"
     const std::string command = shown.substr(std::min(shown.find(' ') + 1, shown.size()));
-    ways.push_back(fmt::format("kill {}  # {}", process.pid, printable(command, 60)));
+    const auto job = claim.find('/') == std::string::npos ? job_of_task(process.pid) : std::nullopt;
+    ways.push_back(fmt::format("{}  # {}", job ? fmt::format("thole cancel {}", *job) : fmt::format("kill {}", process.pid),
+                               printable(command, 60)));
   }
   std::string text;
   for (const std::string& way : some_of(std::move(ways))) text += "\n  " + way;
