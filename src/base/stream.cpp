@@ -72,6 +72,20 @@ std::optional<std::size_t> read_some(int fd, char* to, std::size_t most) {
   return static_cast<std::size_t>(size);
 }
 
+std::optional<std::string> read_beginning(int file, std::size_t size) {
+  std::string text(size, '\0');
+  std::size_t at = 0;
+  while (at < size) {
+    const ssize_t n = ::pread(file, text.data() + at, size - at, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    at += static_cast<std::size_t>(n);
+  }
+  text.resize(at);
+  return text;
+}
+
 bool may_wait(int fd) {
   struct stat about {};
   return ::fstat(fd, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode);

@@ -33,6 +33,9 @@ bool any_ready(std::span<const int> fds, Millis wait);
 // One read, again after a signal; nothing where it failed (errno is set).
 std::optional<std::size_t> read_some(int fd, char* to, std::size_t most);
 
+// The beginning of a file, so many bytes, or all of it where it is shorter; nothing where some cannot be read (errno is set).
+std::optional<std::string> read_beginning(int file, std::size_t size);
+
 // Whether reading may have to wait for somebody: of a pipe, a terminal or a socket.
 bool may_wait(int fd);
 bool is_terminal(int fd);

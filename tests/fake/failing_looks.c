@@ -1,7 +1,8 @@
 // Preloaded into one program: the look at the file system that THOLE_FAILING_LOOK names by its number (from 1) fails with
 // THOLE_FAILING_ERRNO, as where descriptors or memory are short for a moment. How many looks there were is written to the file
 // THOLE_LOOKS at the end. What the program starts looks as usual. With THOLE_FAILING_FILES it is the reading, writing, syncing
-// and locking of files that is counted and fails, in the place of looks.
+// and locking of files that is counted and fails, in the place of looks; with THOLE_FAILING_IN_PARTS a reading gives half of
+// what it could first, and it is the next one that fails.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -16,7 +17,7 @@
 
 static atomic_long looks;
 static long failing;
-static int why, main_process, of_files;
+static int why, main_process, of_files, in_parts;
 static char counted[4096];
 
 __attribute__((constructor)) static void begin(void) {
@@ -27,6 +28,7 @@ __attribute__((constructor)) static void begin(void) {
   why = with ? atoi(with) : EMFILE;
   if (file) snprintf(counted, sizeof counted, "%s", file);
   of_files = getenv("THOLE_FAILING_FILES") != NULL;
+  in_parts = getenv("THOLE_FAILING_IN_PARTS") != NULL;
   main_process = getpid();
   unsetenv("LD_PRELOAD");
   atomic_store(&looks, 0);
@@ -82,7 +84,12 @@ ssize_t pwrite64(int fd, const void* from, size_t size, off64_t at) {
 int fsync(int fd) { return is_refused() ? -1 : REAL(fsync)(fd); }
 int fdatasync(int fd) { return is_refused() ? -1 : REAL(fdatasync)(fd); }
 int ftruncate64(int fd, off64_t size) { return is_refused() ? -1 : REAL(ftruncate64)(fd, size); }
-ssize_t pread(int fd, void* into, size_t size, off_t at) { return is_refused() ? -1 : REAL(pread)(fd, into, size, at); }
+ssize_t pread(int fd, void* into, size_t size, off_t at) {
+  if (!is_refused()) return REAL(pread)(fd, into, size, at);
+  if (!in_parts || size < 2) return -1;
+  ++failing;                                   // what follows
+  return REAL(pread)(fd, into, size / 2, at);
+}
 ssize_t pwrite(int fd, const void* from, size_t size, off_t at) {
   return is_refused() ? -1 : REAL(pwrite)(fd, from, size, at);
 }

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import signal
+import time
 
 import pytest
 
@@ -104,11 +105,52 @@ def test_a_note_of_who_has_that_number_takes_no_name_before_root_and_whose_job_i
     alice, claim, number = left_to_its_command(lab)
     stranger = use_again(lab, number, "mallory")
     forged = lab.start_python("mallory", FORGED, str(number))
-    assert {one["user"] for one in lab.claims("bob")} == {"mallory"}, "to others the note agrees with the kernel"
+    assert {(one["user"], one["verified"]) for one in lab.claims("bob")} == {("alice or mallory", False)}
     seen = lab.claims("alice")
     assert {(one["user"], one["id"], one["verified"], one["pid"]) for one in seen} == {("alice", claim, True, None)}, seen
     seen = lab.claims("root")
-    assert {one["verified"] for one in seen} == {False} and {one["user"] for one in seen} == {"alice or mallory"}, seen
+    assert {(one["user"], one["id"], one["verified"]) for one in seen} == {("alice", claim, True)}, seen
+    assert all(one["pid"] not in (None, number) for one in seen), "root sees who has the lock"
     end(forged)
     end(stranger)
     alice.__exit__()
+
+
+# All places of all units are this user's, for anybody to share, of 1 MiB; the process is of this number.
+FORGED_SHARES = FORGED.rsplit("forge_notes(", 1)[0] + """
+forge_notes([note("0123456789abcdef", int(sys.argv[1]), WITH_ANY, 1, int(sys.argv[2]), "x", berth) for berth in range(17)])
+"""
+LATER = 4102444800000
+
+
+@in_one_surrounding
+def test_a_note_of_who_has_that_number_lets_nobody_in_beside_a_sharer(lab):
+    lab.init()
+    alice, _, number = left_to_its_command(lab, ("--share", "--memory", "40G", "--on", "1"))
+    beside = ["run", "--share", "--share-with", "any", "--memory", "2G", "--on", "1", "--no-wait", "--", "true"]
+    assert lab.thole("bob", *beside).returncode == 75
+    stranger = use_again(lab, number, "mallory")
+    forged = lab.start_python("mallory", FORGED_SHARES, str(number), str(LATER))
+    done = lab.thole("bob", *beside)
+    assert done.returncode == 75 and "mallory" in done.stderr, done.stderr
+    end(forged)
+    end(stranger)
+    alice.__exit__()
+
+
+@in_one_surrounding
+def test_a_note_of_who_has_that_number_promises_nobody_a_start(lab):
+    lab.init()
+    alice, _, number = left_to_its_command(lab, ("--on", "1"))
+    stranger = use_again(lab, number, "mallory")
+    bob = lab.hold_later("bob", "--on", "1,2", gpus=2)
+    eventually(lambda: lab.waiters(), "he waits")
+    short = ["run", "-q", "--time", "9h", "--on", "2", "--wait", "1s", "--", "true"]
+    assert lab.thole("mallory", *short).returncode == 124
+    forged = lab.start_python("mallory", FORGED_SHARES, str(number), str(int(time.time() + 36_000) * 1000))
+    assert lab.thole("mallory", *short).returncode == 124, "bob is not told that he could start when that one ends"
+    end(forged)
+    end(stranger)
+    alice.__exit__()
+    assert bob.line() == "up"
+    end(bob)

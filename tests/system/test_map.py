@@ -279,6 +279,12 @@ def test_a_program_named_by_the_item_fails_alone(box):
 JOB = ["sh", "-c", "echo $1 >> ran; exit $(cat status$1 2>/dev/null || echo 0)", "sh"]
 
 
+@pytest.mark.parametrize("resume", ["--resume", "--resume-failed"])
+def test_a_log_that_cannot_be_read_begins_nothing_again(box, resume):
+    done = box.map("--dry-run", "--joblog", "/proc/self/mem", resume, "echo", ":::", "a")    # a file whose beginning gives EIO
+    assert done.returncode == 69 and "cannot read the log of tasks: /proc/self/mem" in done.stderr, done.stdout + done.stderr
+
+
 def test_resume_goes_on_with_the_log(box):
     (box.folder / "status2").write_text("1")
     assert box.map("-g", "0", "-j", "1", "--halt", "soon,done=3", "--joblog", "log", *JOB, ":::", 1, 2, 3, 4, 5).returncode == 1

@@ -119,13 +119,14 @@ LOOKS = BUILD / "fake" / "failing_looks.so"
 
 
 @pytest.mark.skipif(not LOOKS.exists() or SANITIZED, reason="no failing_looks in this build, or a sanitizer has to come first")
-@pytest.mark.parametrize("size", [30, 20_000])
+@pytest.mark.parametrize("how", [{}, {"THOLE_FAILING_IN_PARTS": "1"}], ids=["at once", "in parts"])
+@pytest.mark.parametrize("size", [30, 8_000, 20_000])
 @pytest.mark.parametrize("words", [[], ["-k"], ["--json"]], ids=" ".join)
-def test_no_file_that_cannot_be_read_or_written_costs_output_in_silence(box, words, size):
+def test_no_file_that_cannot_be_read_or_written_costs_output_in_silence(box, words, size, how):
     counted = box.folder / "looks"
     preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_FILES": "1",
-               "THOLE_FAILING_ERRNO": str(errno.EIO)}
-    own = [words.pop()] if words == ["--json"] else []
+               "THOLE_FAILING_ERRNO": str(errno.EIO), **how}
+    own, words = (words, []) if words == ["--json"] else ([], words)
     task = ["sh", "-c", '[ $1 = b ] || until [ -e b ]; do sleep 0.01; done; seq $2; touch $1', "-"]
 
     def run(look):

@@ -391,6 +391,19 @@ def test_nobody_makes_anothers_share_smaller(lab):
     end(alice)
 
 
+def test_a_note_that_the_kernel_gainsays_lets_nobody_in(lab):
+    """Of a sharer whose own note was lost."""
+    lab.init()
+    alice = lab.hold("alice", "--share", "--memory", "40G")
+    on = str(lab.claims()[0]["gpu"])
+    lab.run("root", "sh", "-c", "rm /run/thole/notes/*", check=True)
+    mallory = forge_notes(lab, flags=WITH_ANY)
+    beside = ["run", "--share", "--share-with", "any", "--memory", "2G", "--on", on, "--no-wait", "--", "true"]
+    assert lab.thole("bob", *beside).returncode == 75
+    end(mallory)
+    end(alice)
+
+
 MANY = """
 import fcntl, os, struct, sys
 for number in range(17):

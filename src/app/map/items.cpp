@@ -56,11 +56,12 @@ ItemSource::Next ItemLines::next(std::vector<std::string>& cells) {
     const std::size_t used = buffer_.size();
     buffer_.resize(used + one_read);
     const auto size = read_some(file_.get(), buffer_.data() + used, one_read);
+    const int why = size ? 0 : errno;
     buffer_.resize(used + size.value_or(0));
-    if (!size && errno == EIO && is_terminal(file_.get()))
+    if (why == EIO && is_terminal(file_.get()))
       throw Error(ErrorCode::unavailable, "the items cannot be read from the terminal by what runs in the background")
           .hint("give them by a file (-a FILE), a pipe or :::, or leave the command in the foreground");
-    if (!size && errno != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(errno);
+    if (!size && why != EAGAIN) throw Error(ErrorCode::unavailable, "cannot read the items").about(name_).because(why);
     over_ = size == 0u;
   }
 }

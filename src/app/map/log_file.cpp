@@ -2,10 +2,12 @@
 
 #include <cerrno>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 
 namespace thole::app {
@@ -14,7 +16,10 @@ namespace {
 
 std::string read_whole(const std::string& path, plan::Resume resume) {
   if (path.empty() || resume == plan::Resume::none) return "";
-  std::string text = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  std::optional<std::string> read = read_file(path, std::numeric_limits<std::size_t>::max());
+  if (!read && !says_absent(errno))              // what it would have left out is not begun again
+    throw Error(ErrorCode::unavailable, "cannot read the log of tasks").about(path).because(errno);
+  std::string text = std::move(read).value_or("");
   const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
   const std::string_view head = std::string_view(plan::job_log_head).substr(0, std::string_view(plan::job_log_head).find('\n'));
   if (!head.starts_with(first))                  // torn by a crash it is a beginning

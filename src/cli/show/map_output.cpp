@@ -32,11 +32,9 @@ constexpr std::size_t longest_line = 1024 * 1024;
 
 std::string in_memory(const port::Written& written) {
   if (!written.file) return written.text;
-  std::string text(std::min<std::uint64_t>(written.bytes, most_in_json), '\0');
-  const ssize_t n = ::pread(written.file.get(), text.data(), text.size(), 0);
-  if (n < 0) cannot_read_back(errno);
-  text.resize(static_cast<std::size_t>(n));
-  return text;
+  std::optional<std::string> text = read_beginning(written.file.get(), std::min<std::uint64_t>(written.bytes, most_in_json));
+  if (!text) cannot_read_back(errno);
+  return *std::move(text);
 }
 
 constexpr int asking_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};

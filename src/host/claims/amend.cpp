@@ -118,7 +118,7 @@ model::Moment FifoStore::moment_by(NoteBook& notes) {
   for (unsigned slot = 0; slot < slots.size(); ++slot)
     for (const unsigned berth : look.held_berths(slot)) {
       const Fd node = berth == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, berth - 1, O_RDONLY);
-      const Note* note = names_holder(notes, slot, berth, taker_among(lockers_of(locks.flocks, node.get())));
+      const Note* note = is_certainly_of(notes, slot, berth, taker_among(lockers_of(locks.flocks, node.get())));
       moment.push_back({slot, berth, note ? note->id : "", note ? note->until : std::nullopt});
     }
   return moment;

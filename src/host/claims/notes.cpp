@@ -413,4 +413,20 @@ const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, c
   return nullptr;
 }
 
+const Note* another_of_the_same_number(const std::vector<const Note*>& all, uid_t user, pid_t number) {
+  const auto says_so = [&](const Note* note) {
+    return note->process.uid != user && note->process.pid == static_cast<std::uint32_t>(number);
+  };
+  const auto found = std::ranges::find_if(all, says_so);
+  return found == all.end() ? nullptr : *found;
+}
+
+const Note* is_certainly_of(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker) {
+  const Note* his = names_holder(notes, slot, berth, taker);
+  if (!his || !taker.uid) return his;
+  const uid_t user = his->process.uid;
+  const bool is_alone = !another_of_the_same_number(notes.naming(slot, berth), user, taker.pid);
+  return is_alone && notes.all_read_but_of(user) ? his : nullptr;
+}
+
 }  // namespace thole::host

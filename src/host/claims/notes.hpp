@@ -124,4 +124,11 @@ class NoteBook {
 // only a note of its user counts that says the same process. Where the kernel names nobody, the only note there is.
 const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker);
 
+// One of these of another user that says the same number of its process: either has taken the lock.
+const Note* another_of_the_same_number(const std::vector<const Note*>& all, uid_t user, pid_t number);
+
+// names_holder, where something is decided by it: the number that the kernel has may be another's by now, who notes what he
+// likes. So it is certain only where all notes of others were read, and none of them that names this berth says that number.
+const Note* is_certainly_of(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker);
+
 }  // namespace thole::host

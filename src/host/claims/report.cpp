@@ -34,6 +34,12 @@ struct HeldLock {
   Fd node;
 };
 
+// A holding of whom it is not certain whose it is.
+struct Doubtful {
+  unsigned slot, berth;
+  std::size_t at;                                // among all
+};
+
 using KeptBerths = std::vector<std::pair<std::string, Fd>>;   // of a unit that nobody shares; one of them
 
 // Exact under alloc: trial locks.
@@ -151,11 +157,11 @@ const Note* only_one_of(uid_t user, const std::vector<const Note*>& notes) {
   return *std::ranges::find_if(notes, is_his);
 }
 
-// Somebody's note says that his process took the lock, and the number that the kernel has is that of another's process: his may
-// have ended and left it to a child.
-const Note* says_the_same_number(const Taker& taker, const std::vector<const Note*>& notes) {
-  if (notes.size() != 1 || !taker.uid || notes.front()->process.uid == *taker.uid) return nullptr;
-  return notes.front()->process.pid == static_cast<std::uint32_t>(taker.pid) ? notes.front() : nullptr;
+// Somebody's note says that his process took the lock, and the number that the kernel has is that of another's process, who may
+// have a note as well: his may have ended and left it to a child.
+const Note* says_the_same_number(const Taker& taker, const Note* his, const std::vector<const Note*>& notes) {
+  if (!taker.uid || (notes.size() != 1 && !his)) return nullptr;
+  return another_of_the_same_number(notes, *taker.uid, taker.pid);
 }
 
 // What the kernel says goes before any note; a note that it does not confirm is shown as unverified, and only where it says
@@ -184,15 +190,17 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Kno
     his = mine;
   }
   if (!certain && all.size() == 1 && keeps_what_it_says(*all.front(), lock.node, keepers)) his = all.front();
-  if (his) {
+  const Note* left = says_the_same_number(taker, his, all);
+  if (left && his && keepers.keeps(taker.pid, lock.node.get()).value_or(false)) left = nullptr;
+  if (left) {
+    holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
+  } else if (his) {
     tell(holding, *his);
     holding.verified = true;
     holding.pid = taker.pid;   // in a container he has another number than his note says
     if (taker.pid == 0 && lives(*his)) holding.pid = static_cast<pid_t>(his->process.pid);
     // A child of it keeps the lock, or a guest.
     if (holding.pid != 0 && has_left_it(holding.pid, lock.node, keepers)) holding.pid = 0;
-  } else if (const Note* left = says_the_same_number(taker, all)) {
-    holding.user = user_name(left->process.uid) + " or " + user_name(*taker.uid);
   } else if (taker.uid) {
     holding.uid = *taker.uid;
     holding.pid = taker.pid;
@@ -269,17 +277,35 @@ void add_overdue(std::vector<model::Holding>& holdings, const ClaimDirectory& no
   }
 }
 
-// Who took a lock may have ended and left it to a child of which no note tells: whoever may see that one's descriptors names
-// him.
-void name_by_descriptors(std::vector<model::Holding>& holdings, const std::map<FileNumber, std::size_t>& unnamed) {
+// Does the kernel, or what can be seen of its process, leave it open who has it?
+bool is_doubtful(const model::Holding& holding, const HeldLock& lock, KeeperLook& keepers) {
+  if (holding.uid == static_cast<uid_t>(-1)) return true;
+  return ::geteuid() == 0 && (holding.pid == 0 || !keepers.keeps(holding.pid, lock.node.get()).value_or(true));
+}
+
+// Who took a lock may have ended and left it to a child, and whoever has a note may say that it is his. Whoever may see the
+// descriptors of who has it names him, by his own note where he has one.
+void name_by_descriptors(std::vector<model::Holding>& holdings, const std::map<FileNumber, Doubtful>& doubtful,
+                         const NoteBook& notes) {
   std::set<FileNumber> files;
-  for (const auto& [file, at] : unnamed) files.insert(file);
+  for (const auto& [file, one] : doubtful) files.insert(file);
   Allowance allowance(to_name_holders);
   for (const auto& [file, pids] : keepers_by_descriptors(files, allowance)) {
+    const Doubtful& one = doubtful.at(file);
+    model::Holding& holding = holdings[one.at];
+    const auto is_his = [&](pid_t pid) { return taker_among({pid}).uid == holding.uid; };
     const Taker keeper = taker_among(pids);
-    if (!keeper.uid) continue;
-    holdings[unnamed.at(file)].uid = *keeper.uid;
-    holdings[unnamed.at(file)].pid = keeper.pid;
+    if (!keeper.uid || (holding.verified && std::ranges::any_of(pids, is_his))) continue;
+    const Note* his = only_one_of(*keeper.uid, notes.naming(one.slot, one.berth));
+    model::Holding seen;
+    seen.key = holding.key;
+    seen.held = true;
+    seen.shared = holding.shared;
+    seen.uid = *keeper.uid;
+    if (his) tell(seen, *his);
+    seen.verified = his != nullptr;
+    seen.pid = keeper.pid;
+    holding = std::move(seen);
   }
 }
 
@@ -318,19 +344,19 @@ std::vector<model::Holding> FifoStore::holdings() {
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
   KeeperLook keepers(files_of(held));
-  std::map<FileNumber, std::size_t> unnamed;
+  std::map<FileNumber, Doubtful> doubtful;
   for (const HeldLock& lock : held) {
     holdings.push_back(holding_of(lock, *nodes_, before, keepers));
     const bool certain = holdings.back().verified;
     if (!certain && !after) after.emplace(look_up(book_of(notes_.get()), nodes_->slots()));
     if (!certain) holdings.back() = holding_of(lock, *nodes_, *after, keepers);
-    const bool is_named = holdings.back().uid != static_cast<uid_t>(-1) || !holdings.back().user.empty();
-    if (!is_named) unnamed.emplace(file_of(lock), holdings.size() - 1);
+    if (is_doubtful(holdings.back(), lock, keepers))
+      doubtful.emplace(file_of(lock), Doubtful{lock.slot, lock.berth, holdings.size() - 1});
     add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();
-  if (!unnamed.empty()) name_by_descriptors(holdings, unnamed);
+  if (!doubtful.empty()) name_by_descriptors(holdings, doubtful, (after ? *after : before).notes);
   std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
     if (!holding.user.empty()) continue;

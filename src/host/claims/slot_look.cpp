@@ -58,23 +58,27 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned berth) {
   holder.uid = static_cast<std::uint32_t>(-1);
   if (!notes_) return holder;
   const Note* note = notes_->believed(slot, berth, me_);
-  if (!note && notes_->naming(slot, berth).size() > 1) note = by_kernel(slot, berth);   // anybody can name any berth in his
-  if (!note) return holder;
+  if (!note && notes_->naming(slot, berth).size() < 2) return holder;
+  const std::optional<Taker> taker = taker_of(slot, berth);
+  const Note* certain = taker ? is_certainly_of(*notes_, slot, berth, *taker) : nullptr;
+  if (!note) note = certain;                     // anybody can name any berth in his
+  const bool is_gainsaid = taker && taker->uid && note && *taker->uid != note->process.uid;
+  if (!note || (is_gainsaid && note->process.uid != me_)) return holder;
   holder.uid = note->process.uid;
   holder.share_with_any = note->share_with_any;
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   const std::optional<WallTime> end = model::counted_end(note->until, now_);
   if (!end) return holder;
-  if (by_kernel(slot, berth) == note) holder.until = end;   // others plan with it
+  if (note == certain) holder.until = end;       // others plan with it
   return holder;
 }
 
-// Null where the kernel's list is cut off before it.
-const Note* SlotLook::by_kernel(unsigned slot, unsigned berth) {
+// Nothing where the kernel's list is cut off before it.
+std::optional<Taker> SlotLook::taker_of(unsigned slot, unsigned berth) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = berth == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, berth - 1, O_RDONLY);
   const auto lockers = told_lockers_of(*locks_, node.get());
-  return lockers ? names_holder(*notes_, slot, berth, taker_among(*lockers)) : nullptr;
+  return lockers ? std::optional(taker_among(*lockers)) : std::nullopt;
 }
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {

@@ -49,7 +49,7 @@ class SlotLook {
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
   model::SlotHolder holder_of(unsigned slot, unsigned berth);
-  const Note* by_kernel(unsigned slot, unsigned berth);
+  std::optional<Taker> taker_of(unsigned slot, unsigned berth);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;

@@ -199,10 +199,13 @@ bool clear_attributes(int fd, Allowance& allowance) {
   while (!allowance.over()) {
     const ssize_t size = ::flistxattr(fd, names.data(), names.size());
     if (size < 0) return errno == ENOTSUP;
-    bool any = false;
-    for (const std::string_view name : split(std::string_view(names).substr(0, static_cast<std::size_t>(size)), '\0'))
-      if (is_of_users(name)) any = ::fremovexattr(fd, std::string(name).c_str()) == 0 || any;
-    if (!any) return true;
+    bool any = false, any_gone = false;
+    for (const std::string_view name : split(std::string_view(names).substr(0, static_cast<std::size_t>(size)), '\0')) {
+      if (!is_of_users(name)) continue;
+      any = true;
+      any_gone = ::fremovexattr(fd, std::string(name).c_str()) == 0 || any_gone;
+    }
+    if (!any || !any_gone) return !any;
   }
   return false;
 }

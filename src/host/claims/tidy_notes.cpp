@@ -152,19 +152,20 @@ Fd open_file(int notes, const std::string& name) {
   return open_at(notes, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 }
 
-// Live notes are locked. Where that cannot be told it may have some.
+// Live notes are locked for writing, as only their user can; for reading anybody can. Where that cannot be told it may have
+// some.
 bool may_have_live_notes(const Fd& file) {
   struct flock all {};
-  all.l_type = F_WRLCK;
+  all.l_type = F_RDLCK;
   return !file || ::fcntl(file.get(), F_OFD_GETLK, &all) != 0 || all.l_type != F_UNLCK;
 }
 
-// Has nobody a lock in it? Then nobody gets one while this lives, and who wants to note something there makes another file.
+// Has it no live note? Then it gets none while this lives, and who wants to note something there makes another file.
 class Idle {
  public:
   Idle(int notes, const std::string& name) : fd_(open_file(notes, name)) {
     struct flock all {};
-    all.l_type = F_WRLCK;
+    all.l_type = F_RDLCK;
     if (fd_ && ::fcntl(fd_.get(), F_OFD_SETLK, &all) != 0) fd_ = Fd();
   }
   explicit operator bool() const { return static_cast<bool>(fd_); }
@@ -200,6 +201,16 @@ struct Entry {
   std::string name;
   struct stat found {};
 };
+
+// Has nobody written there since? Whoever notes something does.
+bool is_unchanged(int notes, const Entry& entry) {
+  struct stat now {};
+  const struct stat& then = entry.found;
+  const auto of_writing = [](const struct stat& file) {
+    return std::tuple(file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
+  };
+  return ::fstatat(notes, entry.name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 && of_writing(now) == of_writing(then);
+}
 
 // Deletes entries, and says what stays.
 class Deletion {
@@ -284,7 +295,8 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     }
     if (stays) continue;
     const Idle idle(notes, name);   // until it is deleted
-    if (idle || live || !is_first) deletion.of(entry);   // else a note has come live since
+    const bool is_as_seen = (live || !is_first) && is_unchanged(notes, entry);
+    if (idle || is_as_seen) deletion.of(entry);   // else a note has come live since
   }
   std::vector<std::string> cautions = deletion.cautions();
   std::vector<std::string> users;

@@ -180,11 +180,10 @@ port::Written EpollPool::take(Stream& stream, bool used_again, std::string& lost
     written.file = std::move(stream.file);
     return written;
   }
-  written.text.resize(written.bytes);
-  const ssize_t n = ::pread(stream.file.get(), written.text.data(), written.bytes, 0);
-  if (n < 0) lost = fmt::format("it cannot be read back ({})", std::strerror(errno));
-  written.text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  if (n < 0 || !used_again || ::ftruncate(stream.file.get(), 0) != 0) stream.file.reset();
+  std::optional<std::string> text = read_beginning(stream.file.get(), written.bytes);
+  if (!text) lost = fmt::format("it cannot be read back ({})", std::strerror(errno));
+  if (!text || !used_again || ::ftruncate(stream.file.get(), 0) != 0) stream.file.reset();
+  written.text = std::move(text).value_or("");
   return written;
 }
 

@@ -147,7 +147,7 @@ void JobDatabase::look_where_it_is() {
         .about(directory_ + "/queue.db")
         .hint("what runs goes on to its end; thole submit begins a new queue");
   }
-  if (database_ && files_there() != files_) close();
+  if (database_ && (database_->has_met_damage() || files_there() != files_)) close();   // others may have mended it since
 }
 
 // Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save

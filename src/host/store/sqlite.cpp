@@ -67,11 +67,18 @@ bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQL
 // queue at the turnstile before they get here.
 constexpr int patience_ms = 10'000;
 
+// Nor is it told from none at all while somebody makes it anew.
+constexpr int patience_with_a_new_one_ms = 1'000;
+
 template <class Look>
-int look_again(const Look& look) {
+int look_again(sqlite3* db, const Look& look) {
   constexpr int pause_ms = 10;
   int code = look();
-  for (int waited_ms = 0; may_pass(code) && waited_ms < patience_ms; waited_ms += pause_ms) {
+  const auto patience = [&] {
+    if (may_pass(code)) return patience_ms;
+    return code == SQLITE_CANTOPEN && sqlite3_db_readonly(db, nullptr) == 1 ? patience_with_a_new_one_ms : 0;
+  };
+  for (int waited_ms = 0; waited_ms < patience(); waited_ms += pause_ms) {
     if (waited_ms > 0) sqlite3_sleep(pause_ms);
     code = look();
   }
@@ -91,7 +98,7 @@ Rows::~Rows() {
 }
 
 bool Rows::next() {
-  const int code = look_again([&] { return sqlite3_step(statement_); });
+  const int code = look_again(sqlite3_db_handle(statement_), [&] { return sqlite3_step(statement_); });
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   fail(sqlite3_db_handle(statement_), sqlite3_extended_errcode(sqlite3_db_handle(statement_)));
@@ -159,8 +166,15 @@ Database::~Database() {
   sqlite3_close(handle_);
 }
 
+// How the last statement has ended SQLite tells until the next one.
+void Database::note_damage() {
+  const int last = sqlite3_errcode(handle_) & 0xff;
+  met_damage_ = met_damage_ || last == SQLITE_CORRUPT || last == SQLITE_NOTADB;
+}
+
 void Database::execute(const char* script) {
-  const int code = look_again([&] { return sqlite3_exec(handle_, script, nullptr, nullptr, nullptr); });
+  note_damage();
+  const int code = look_again(handle_, [&] { return sqlite3_exec(handle_, script, nullptr, nullptr, nullptr); });
   if (code != SQLITE_OK) fail(handle_, code);
 }
 
@@ -170,6 +184,7 @@ std::int64_t Database::integer(const char* sql) {
 }
 
 sqlite3_stmt* Database::prepared(const char* sql) {
+  note_damage();
   auto [known, is_new] = statements_.try_emplace(sql, nullptr);
   if (is_new) {
     try {
@@ -184,8 +199,9 @@ sqlite3_stmt* Database::prepared(const char* sql) {
 }
 
 sqlite3_stmt* Database::prepare(const char* sql, unsigned flags) {
+  note_damage();
   sqlite3_stmt* statement = nullptr;
-  const int code = look_again([&] { return sqlite3_prepare_v3(handle_, sql, -1, flags, &statement, nullptr); });
+  const int code = look_again(handle_, [&] { return sqlite3_prepare_v3(handle_, sql, -1, flags, &statement, nullptr); });
   if (code != SQLITE_OK) fail(handle_, code);
   return statement;
 }

@@ -83,6 +83,7 @@ class Database {
   std::int64_t last_id() const { return sqlite3_last_insert_rowid(handle_); }
   bool in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
   sqlite3* handle() { return handle_; }
+  bool has_met_damage() { return note_damage(), met_damage_; }   // what it keeps in memory may be of no use any more
 
  private:
   void open(const char* name, int flags, const char* vfs);
@@ -92,11 +93,13 @@ class Database {
     (rows.bind(++index, values), ...);
     return rows;
   }
+  void note_damage();
   sqlite3_stmt* prepared(const char* sql);
   sqlite3_stmt* prepare(const char* sql, unsigned flags);
 
   std::string path_;
   sqlite3* handle_ = nullptr;
+  bool met_damage_ = false;
   std::unordered_map<const char*, sqlite3_stmt*> statements_;
 };
 
