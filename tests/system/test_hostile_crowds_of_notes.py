@@ -117,3 +117,33 @@ def test_init_deletes_nobodys_live_note_for_the_time_that_others_notes_take(lab)
     assert lab.thole("alice", "release", claim["id"]).returncode == 0
     alice.wait()
     alice.__exit__()
+
+
+# Locks for reading, which stand before those of the file's owner in the kernel's list.
+READ_LOCKS = """
+import fcntl, struct, sys, time
+file = open(sys.argv[1])
+end = time.monotonic() + 3
+count = 0
+while time.monotonic() < end:
+    for _ in range(100):
+        fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 700000 - 2 * count, 1, 0))     # F_OFD_SETLK
+        count += 1
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@in_one_surrounding
+def test_init_deletes_no_live_notes_that_cannot_be_read_for_locks_of_others(lab):
+    lab.init()
+    end(lab.hold("alice"))
+    [notes] = [name for name in lab.run("root", "ls", "/run/thole/notes").stdout.split() if "line" not in name]
+    mallory = lab.start_python("mallory", READ_LOCKS, f"/run/thole/notes/{notes}")
+    held = [lab.hold("alice", "--share", "--memory", "100M") for _ in range(28)]
+    lab.init()
+    end(mallory)
+    claims = lab.claims("bob")
+    assert len(claims) == 28 and {(claim["user"], claim["verified"]) for claim in claims} == {("alice", True)}, claims
+    for one in held:
+        end(one)

@@ -2,6 +2,7 @@
 import pytest
 
 from hostile import SITE_GROUP, end, interpreter, lab, supervisor_of  # noqa: F401 (lab: a fixture)
+from run_tools import eventually
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -346,6 +347,38 @@ for number in range(16):
     else: os.close(fd)
 print("up", flush=True); sys.stdin.read()
 """
+
+
+@in_one_surrounding
+def test_a_note_of_a_claim_that_is_over_is_no_reason_to_delete_a_live_one(lab):
+    own_file_system(lab)
+
+    def files():
+        return [name for name in lab.run("root", "ls", "/run/thole/notes").stdout.split() if "line" not in name]
+
+    def kept_from(name):                                   # so that alice makes another file
+        return [lab.lock("mallory", f"/run/thole/notes/{name}", "ofd-read", byte) for byte in (512, 513)]
+
+    first = lab.hold("alice", "--on", "2")
+    [older] = files()
+    no_more = kept_from(older)
+    process = lab.start("alice", "sh", "-c", "echo $$; exec sleep 600")
+    lab.thole("alice", "claim", "--on", "1", "--time", "1s", "--pid", process.line().strip(), check=True)
+    [newer] = [name for name in files() if name != older]
+    neither = kept_from(newer)
+    for lock in no_more:
+        lock.__exit__()
+    eventually(lambda: len(lab.claims()) == 1, "it is over, and its process runs")
+    held = lab.hold("alice", "--on", "1", "--trust-claims")
+    end(first)
+    assert sorted(files()) == sorted([older, newer])
+    lab.run("mallory", "sh", "-c", "head -c 8000000 /dev/zero > /run/thole/notes/61003-00000000")
+    lab.init()
+    assert [(claim["user"], claim["verified"]) for claim in lab.claims("bob") if claim["id"]] == [("alice", True)]
+    for lock in neither:
+        lock.__exit__()
+    process.__exit__()
+    end(held)
 
 
 @pytest.mark.parametrize("how", ["idle", "locked"])

@@ -41,11 +41,6 @@ std::optional<bool> keeps_all(pid_t pid, const std::vector<Fd>& nodes) {
   return !nodes.empty();
 }
 
-// The number of a claim's own process is that of the pid namespace in which it was made; its start counts in all of them.
-bool is_numbered_here(const Note& note, std::uint32_t our_namespace) {
-  return note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
-}
-
 // Is this the process that a note names?
 bool is_of(const Note& note, pid_t pid, std::uint32_t our_namespace) {
   const auto process = process_state(pid);

@@ -403,13 +403,17 @@ bool kept_in_no_process(int fd) {
   });
 }
 
+std::uint32_t own_pid_namespace() {
+  struct stat pids;
+  return ::stat("/proc/self/ns/pid", &pids) == 0 ? static_cast<std::uint32_t>(pids.st_ino) : 0;
+}
+
 ProcessIdentity own_identity() {
   ProcessIdentity me;
   me.uid = ::geteuid();
   me.pid = static_cast<std::uint32_t>(::getpid());
   if (auto process = read_self()) me.start = start_for_all(*process);
-  struct stat pids;
-  if (::stat("/proc/self/ns/pid", &pids) == 0) me.pid_namespace = static_cast<std::uint32_t>(pids.st_ino);
+  me.pid_namespace = own_pid_namespace();
   me.boot = read_boot_id();
   return me;
 }

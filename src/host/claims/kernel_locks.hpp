@@ -113,5 +113,6 @@ std::string describe_process(pid_t pid);   // "pid 1234 (python3, stopped) of an
 
 // This process, with the boot id.
 ProcessIdentity own_identity();
+std::uint32_t own_pid_namespace();     // the kernel's number of it; 0: not known
 
 }  // namespace thole::host

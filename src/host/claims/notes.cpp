@@ -344,14 +344,16 @@ void NoteBook::add(const std::string& name, uid_t uid) {
   else files_.push_back({std::move(fd), uid, file.st_ino});
 }
 
-void NoteBook::read(const SlotKeys& keys) {
+void NoteBook::read(const SlotKeys& keys) { read(keys, to_read); }
+
+void NoteBook::read(const SlotKeys& keys, std::chrono::nanoseconds of_others) {
   live_.clear();
   std::optional<Allowance> allowance, usual;
   Allowance all(to_read_all);
   uid_t whose = 0;
   for (const File& file : files_) {                            // all of one user's, then all of the next one's
     const bool mine = file.uid == ::geteuid();
-    if (!allowance || file.uid != whose) allowance.emplace(mine ? std::chrono::nanoseconds::max() : to_read);
+    if (!allowance || file.uid != whose) allowance.emplace(mine ? std::chrono::nanoseconds::max() : of_others);
     if (!usual || file.uid != whose) usual.emplace(usual_work);
     whose = file.uid;
     if (!mine && all.over()) crowd_out(file.uid);
@@ -413,9 +415,15 @@ const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, c
   return nullptr;
 }
 
+bool is_numbered_here(const Note& note, std::uint32_t our_namespace) {
+  return note.process.pid_namespace == 0 || note.process.pid_namespace == our_namespace;
+}
+
 const Note* another_of_the_same_number(const std::vector<const Note*>& all, uid_t user, pid_t number) {
+  const std::uint32_t here = own_pid_namespace();
   const auto says_so = [&](const Note* note) {
-    return note->process.uid != user && note->process.pid == static_cast<std::uint32_t>(number);
+    const bool is_here = is_numbered_here(*note, here);
+    return note->process.uid != user && (!is_here || note->process.pid == static_cast<std::uint32_t>(number));
   };
   const auto found = std::ranges::find_if(all, says_so);
   return found == all.end() ? nullptr : *found;

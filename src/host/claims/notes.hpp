@@ -80,6 +80,7 @@ class NoteBook {
   void collect(uid_t uid);                 // those of one user, however many files
   void collect(const std::string& name, uid_t uid);   // those of one file
   void read(const SlotKeys& keys);
+  void read(const SlotKeys& keys, std::chrono::nanoseconds of_others);   // so much for those of each other user
 
   const std::vector<Note>& live() const { return live_; }
   int directory() const { return directory_.get(); }
@@ -124,7 +125,12 @@ class NoteBook {
 // only a note of its user counts that says the same process. Where the kernel names nobody, the only note there is.
 const Note* names_holder(const NoteBook& notes, unsigned slot, unsigned berth, const Taker& taker);
 
-// One of these of another user that says the same number of its process: either has taken the lock.
+// Is the number of a claim's own process one of this pid namespace? It is of that in which the claim was made; the start of the
+// process counts in all of them.
+bool is_numbered_here(const Note& note, std::uint32_t our_namespace);
+
+// One of these of another user that says the same number of its process, or one of another pid namespace, which tells nothing
+// here: either has taken the lock.
 const Note* another_of_the_same_number(const std::vector<const Note*>& all, uid_t user, pid_t number);
 
 // names_holder, where something is decided by it: the number that the kernel has may be another's by now, who notes what he

@@ -11,6 +11,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -67,23 +68,26 @@ class HeldByNote {
     return !all_.over() && (spent == spent_.end() || spent->second < for_a_users_notes);
   }
 
-  // Does this file speak of a lock of its user, or say a ticket of his, and no other file of his before it?
-  bool is_needed(int notes, const std::string& name, uid_t uid) {
+  // Does this file speak of a lock of its user, or say a ticket of his, and no other file of his before it? Nothing where that
+  // cannot be told.
+  std::optional<bool> is_needed(int notes, const std::string& name, uid_t uid) {
     const auto begun = time_worked();
-    const bool needed = speaks_first(notes, name, uid) || says_first(notes, name, uid);
+    std::optional<bool> needed = speaks_first(notes, name, uid);
+    if (needed == false) needed = says_first(notes, name, uid);
     spent_[uid] += time_worked() - begun;
     return needed;
   }
 
-  // The berths that this file speaks of and its user holds.
-  void for_each_held(int notes, const std::string& name, uid_t uid,
+  // The berths that this file speaks of and its user holds. False where not all of it could be read: it may speak of any.
+  bool for_each_held(int notes, const std::string& name, uid_t uid,
                      const std::function<void(unsigned, unsigned)>& visit) {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
     book.collect(name, uid);
-    book.read(about_.keys);
+    book.read(about_.keys, for_a_users_notes);
     for (const Note& note : book.live())
       for (unsigned slot = 0; slot < model::max_slots; ++slot)
-        if (note.names(slot) && is_held_by(slot, note.berths[slot] - 1u, uid)) visit(slot, note.berths[slot]);
+        if (!note.overdue && note.names(slot) && is_held_by(slot, note.berths[slot] - 1u, uid)) visit(slot, note.berths[slot]);
+    return book.unread().empty();
   }
 
  private:
@@ -97,12 +101,12 @@ class HeldByNote {
   }
 
   // Does this file speak of a lock of its user, and no other file of his before it?
-  bool speaks_first(int notes, const std::string& name, uid_t uid) {
+  std::optional<bool> speaks_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
-    for_each_held(notes, name, uid, [&](unsigned slot, unsigned berth) {
+    const bool all_read = for_each_held(notes, name, uid, [&](unsigned slot, unsigned berth) {
       first = spoken_of_.insert({uid, slot, berth}).second || first;
     });
-    return first;
+    return first || all_read ? std::optional(first) : std::nullopt;
   }
 
   // Many notes may say the same.
@@ -252,11 +256,12 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
     Entry entry{name, {}};
     if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
     if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
-    if (!held.has_time_for(entry.found.st_uid)) {
-      for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
-      break;
-    }
-    held.for_each_held(notes, name, entry.found.st_uid, [&](unsigned slot, unsigned) { claimed.insert(slot); });
+    const uid_t user = entry.found.st_uid;
+    const bool all_seen = held.has_time_for(user) &&
+                          held.for_each_held(notes, name, user, [&](unsigned slot, unsigned) { claimed.insert(slot); });
+    if (all_seen) continue;
+    for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
+    break;
   }
   return claimed;
 }
@@ -281,9 +286,11 @@ std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const Ti
     if (unknown && wish.group) member->second = is_member(user, *wish.group);
     const bool is_first = seen.emplace(entry.found.st_dev, entry.found.st_ino).second;
     const Fd file = is_first ? open_file(notes, name) : Fd();
-    const bool live = is_first && may_have_live_notes(file), looked_at = live && held.has_time_for(user);
-    if (live && !looked_at) untold.insert(user);
-    const bool needed = live && (!looked_at || held.is_needed(notes, name, user));
+    const bool live = is_first && may_have_live_notes(file);
+    std::optional<bool> told = false;    // of what is live
+    if (live) told = held.has_time_for(user) ? held.is_needed(notes, name, user) : std::nullopt;
+    if (!told) untold.insert(user);
+    const bool needed = told.value_or(true);
     const bool usual = (++files[user] <= most_files_of_a_user && member->second) || needed;
     const bool small = (entry.found.st_size <= a_page && !wish.space_is_scarce) || needed;
     bool stays = usual && small;

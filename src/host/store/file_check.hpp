@@ -2,6 +2,8 @@
 // changed.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -11,9 +13,14 @@ namespace thole::host {
 // looked at is none that one could begin anew.
 bool has_content(const std::string& path);
 
-// SQLite's log of the file was removed while its index knows of it. What is there is told by `lost_log`.
+// SQLite's log of the file was removed while its index knows of it, or is shorter than that one says, where somebody uses it
+// (else it is as after a power cut, and SQLite reads the log anew). What is there is told by `lost_log`. Certain of a short one
+// only where nobody writes meanwhile.
 bool log_is_lost(const std::string& path);
-inline constexpr std::string_view lost_log = "somebody has removed the queue's log, and what was only in that is lost";
+inline constexpr std::string_view lost_log = "somebody has removed or cut the queue's log, and what was only in that is lost";
+
+// By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).
+inline constexpr off_t users_of_index = 128;
 
 // Throws what they throw. Says nothing of a file that is not there, or empty: the first submit makes it.
 void check_queue_file(const std::string& directory);

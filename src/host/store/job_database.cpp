@@ -29,9 +29,6 @@ namespace {
 constexpr off_t page_in_log = 4096 + 24;
 constexpr std::uint64_t most_numbers = 1'000'000'000'000;   // of jobs; a larger one is the name of something else
 
-// By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).
-constexpr off_t users_of_index = 128;
-
 // Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none. Throws
 // where that cannot be seen.
 std::uint64_t file_identity(const std::string& path) {

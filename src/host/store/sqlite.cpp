@@ -168,8 +168,8 @@ Database::~Database() {
 
 // How the last statement has ended SQLite tells until the next one.
 void Database::note_damage() {
-  const int last = sqlite3_errcode(handle_) & 0xff;
-  met_damage_ = met_damage_ || last == SQLITE_CORRUPT || last == SQLITE_NOTADB;
+  const int last = sqlite3_extended_errcode(handle_), kind = last & 0xff;
+  met_damage_ = met_damage_ || kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || last == SQLITE_IOERR_SHORT_READ;
 }
 
 void Database::execute(const char* script) {

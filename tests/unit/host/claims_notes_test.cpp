@@ -296,12 +296,29 @@ TEST_F(Notes, TheKernelsWordForTheHolderGoesBeforeAnyNote) {
   ASSERT_TRUE(his);
   EXPECT_EQ(his->process.uid, anna);
   EXPECT_FALSE(names_holder(book, 0, 0, taker_among({::getpid()}))) << "the holder made no note: nobody is named";
+  EXPECT_FALSE(is_certainly_of(book, 0, 0, taker_among({first->pid()}))) << "another says the same number";
   EXPECT_FALSE(names_holder(book, 0, 0, Taker{})) << "the kernel names nobody and two do: neither is";
   first->kill(SIGKILL);
   first->wait();
   const NoteBook later = read();
   ASSERT_TRUE(names_holder(later, 0, 0, Taker{}));
   EXPECT_EQ(names_holder(later, 0, 0, Taker{})->process.uid, bert) << "only one is left";
+}
+
+// The kernel's number is one of this pid namespace.
+TEST(NotesOfOthers, OneOfAnotherNamespaceMayBeOfAnyNumber) {
+  Note one, other;
+  one.process.uid = 1000;
+  other.process.uid = 1001;
+  other.process.pid = 12;
+  const std::vector<const Note*> both{&one, &other};
+  EXPECT_EQ(another_of_the_same_number(both, 1000, 12), &other);
+  EXPECT_FALSE(another_of_the_same_number(both, 1000, 13));
+  EXPECT_FALSE(another_of_the_same_number(both, 1001, 12)) << "his own";
+  other.process.pid_namespace = own_pid_namespace();
+  EXPECT_FALSE(another_of_the_same_number(both, 1000, 13));
+  other.process.pid_namespace ^= 1;
+  EXPECT_EQ(another_of_the_same_number(both, 1000, 13), &other);
 }
 
 // Its order at death is part of the proof: a claim's note never outlives a lock of a unit.
