@@ -59,17 +59,20 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned berth) {
   if (!notes_) return holder;
   const Note* note = notes_->believed(slot, berth, me_);
   if (!note && notes_->naming(slot, berth).size() < 2) return holder;
-  const std::optional<Taker> taker = taker_of(slot, berth);
-  const Note* certain = taker ? is_certainly_of(*notes_, slot, berth, *taker) : nullptr;
+  const std::optional<WallTime> end = note ? model::counted_end(note->until, now_) : std::nullopt;
+  const Note* certain = nullptr;
+  const bool is_anothers_share = holder.shared && note && note->process.uid != me_;
+  if (!note || end || is_anothers_share) {       // the kernel's list is long where many wait
+    const std::optional<Taker> taker = taker_of(slot, berth);
+    if (taker) certain = is_certainly_of(*notes_, slot, berth, *taker);
+    if (is_anothers_share && taker && taker->uid && *taker->uid != note->process.uid) return holder;   // it gainsays the note
+  }
   if (!note) note = certain;                     // anybody can name any berth in his
-  const bool is_gainsaid = taker && taker->uid && note && *taker->uid != note->process.uid;
-  if (!note || (is_gainsaid && note->process.uid != me_)) return holder;
+  if (!note) return holder;
   holder.uid = note->process.uid;
   holder.share_with_any = note->share_with_any;
   if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
-  const std::optional<WallTime> end = model::counted_end(note->until, now_);
-  if (!end) return holder;
-  if (note == certain) holder.until = end;       // others plan with it
+  if (note == certain) holder.until = model::counted_end(note->until, now_);   // others plan with it
   return holder;
 }
 
