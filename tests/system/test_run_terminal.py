@@ -86,7 +86,7 @@ def test_ctrl_z_stops_both_and_fg_continues_both(run):
         terminal.send("\x1a")
         terminal.expect("Stopped")
         terminal.expect(PROMPT)
-        assert state_of(supervisor) == state_of(command) == "T"
+        eventually(lambda: state_of(supervisor) == state_of(command) == "T", "both stand still")
         terminal.send("jobs\n")
         terminal.expect("Stopped")
         terminal.send("fg\n")
@@ -122,7 +122,7 @@ def test_keys_reach_a_command_that_has_made_a_group_of_its_own(run):
             terminal.send("\x1a")
             terminal.expect("Stopped")
             terminal.expect(PROMPT)
-            assert state_of(supervisor) == state_of(command) == state_of(asleep) == "T"
+            eventually(lambda: state_of(supervisor) == state_of(command) == state_of(asleep) == "T", "all stand still")
             terminal.send("fg\n")
             terminal.expect(r"900'?\r\n")
             eventually(lambda: state_of(asleep) == "S" and state_of(supervisor) == "S", "all go on")
@@ -254,7 +254,7 @@ def test_the_time_limit_stands_still_while_both_are_stopped(tmp_path):
         terminal.expect(PROMPT)
         assert [end_of(claim) for claim in claims()] == [None], "nobody is promised what is not known"
         eventually(lambda: now() > declared, "its time would have passed")
-        assert state_of(command) == "T"
+        eventually(lambda: state_of(command) == "T", "it stands still")
         terminal.send("fg\n")
         terminal.expect(r"cat'?\r\n")
         eventually(lambda: state_of(command) == "S", "it goes on")
