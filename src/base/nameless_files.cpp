@@ -15,7 +15,7 @@
 namespace thole {
 namespace {
 
-constexpr off_t plenty = 32 << 20;                 // more than file systems keep back for themselves
+constexpr off_t plenty = 32 << 20;               // more than file systems keep back for themselves
 constexpr off_t some = 64 * 1024;                // as much as is written at once, as a rule
 
 // Only an allocation tells of a quota. What is allocated is given back at once, or the next trial would get it again.
@@ -30,6 +30,10 @@ std::optional<struct statfs> disk_of(int file) {
   return ::fstatfs(file, &disk) == 0 && disk.f_blocks != 0 ? std::optional(disk) : std::nullopt;
 }
 
+bool has_plenty(const struct statfs& disk) {
+  return disk.f_bavail * static_cast<std::uint64_t>(disk.f_bsize) >= static_cast<std::uint64_t>(plenty);
+}
+
 Fd in_memory(int flags) {
   Fd file(above_standard(::memfd_create("thole-output", MFD_CLOEXEC)));
   if (file && flags != 0 && ::fcntl(file.get(), F_SETFL, flags) != 0) file.reset();
@@ -42,14 +46,14 @@ bool is_on_disk(int nameless_file) { return disk_of(nameless_file).has_value(); 
 
 bool NamelessFiles::has_free_room() const {
   const auto disk = trial_ ? disk_of(trial_.get()) : std::nullopt;
-  return !disk || disk->f_bavail * static_cast<std::uint64_t>(disk->f_bsize) >= static_cast<std::uint64_t>(plenty);
+  return !disk || has_plenty(*disk);
 }
 
 bool NamelessFiles::has_little_room() const {
   const auto disk = trial_ ? disk_of(trial_.get()) : std::nullopt;
   if (!disk) return false;
   const off_t tried = disk->f_type == TMPFS_MAGIC ? some : plenty;   // what is allocated there is written
-  return !has_free_room() || !can_be_had(trial_.get(), tried);
+  return !has_plenty(*disk) || !can_be_had(trial_.get(), tried);
 }
 
 bool NamelessFiles::takes_no_more() const {

@@ -1,7 +1,10 @@
 // How much work something may cost that strangers can make as long as they like.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <map>
 #include <optional>
 
 namespace thole::host {
@@ -18,6 +21,29 @@ class Allowance {
  private:
   std::chrono::nanoseconds limit_, begin_;
   std::optional<std::chrono::nanoseconds> worked_;   // when the clock on the wall said so
+};
+
+// What this thread has worked for the sake of each user, and of all.
+class WorkOfUsers {
+ public:
+  template <class Work>
+  auto of(uid_t user, const Work& work) {
+    const auto begun = time_worked();
+    auto result = work();
+    const auto took = time_worked() - begun;
+    spent_[user] += took;
+    spent_by_all_ += took;
+    return result;
+  }
+  std::chrono::nanoseconds spent_for(uid_t user) const {
+    const auto spent = spent_.find(user);
+    return spent == spent_.end() ? std::chrono::nanoseconds{} : spent->second;
+  }
+  std::chrono::nanoseconds spent_for_all() const { return spent_by_all_; }
+
+ private:
+  std::map<uid_t, std::chrono::nanoseconds> spent_;
+  std::chrono::nanoseconds spent_by_all_{};
 };
 
 }  // namespace thole::host

@@ -282,6 +282,7 @@ std::vector<std::string> nodes_of(const std::string& unit) {
   for (unsigned berth = 0; berth < model::share_berths; ++berth) names.push_back(share_node(unit, berth));
   return names;
 }
+
 std::string turn_node(unsigned index) { return "turn." + std::to_string(index); }
 
 }  // namespace thole::host

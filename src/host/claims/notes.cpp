@@ -420,10 +420,9 @@ bool is_numbered_here(const Note& note, std::uint32_t our_namespace) {
 }
 
 const Note* another_of_the_same_number(const std::vector<const Note*>& all, uid_t user, pid_t number) {
-  const std::uint32_t here = own_pid_namespace();
   const auto says_so = [&](const Note* note) {
-    const bool is_here = is_numbered_here(*note, here);
-    return note->process.uid != user && (!is_here || note->process.pid == static_cast<std::uint32_t>(number));
+    if (note->process.uid == user) return false;
+    return note->process.pid == static_cast<std::uint32_t>(number) || !is_numbered_here(*note, own_pid_namespace());
   };
   const auto found = std::ranges::find_if(all, says_so);
   return found == all.end() ? nullptr : *found;

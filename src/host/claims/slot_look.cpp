@@ -59,10 +59,9 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned berth) {
   if (!notes_) return holder;
   const Note* note = notes_->believed(slot, berth, me_);
   if (!note && notes_->naming(slot, berth).size() < 2) return holder;
-  const std::optional<WallTime> end = note ? model::counted_end(note->until, now_) : std::nullopt;
   const Note* certain = nullptr;
   const bool is_anothers_share = holder.shared && note && note->process.uid != me_;
-  if (!note || end || is_anothers_share) {       // the kernel's list is long where many wait
+  if (!note || note->until || is_anothers_share) {       // the kernel's list is long where many wait
     const std::optional<Taker> taker = taker_of(slot, berth);
     if (taker) certain = is_certainly_of(*notes_, slot, berth, *taker);
     if (is_anothers_share && taker && taker->uid && *taker->uid != note->process.uid) return holder;   // it gainsays the note

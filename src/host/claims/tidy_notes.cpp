@@ -64,18 +64,16 @@ class HeldByNote {
 
   // Whether there is time to look at another file of this user's. What is not looked at may speak of anything.
   bool has_time_for(uid_t uid) const {
-    const auto spent = spent_.find(uid);
-    return !all_.over() && (spent == spent_.end() || spent->second < for_a_users_notes);
+    return !all_.over() && work_.spent_for(uid) < for_a_users_notes;
   }
 
   // Does this file speak of a lock of its user, or say a ticket of his, and no other file of his before it? Nothing where that
   // cannot be told.
   std::optional<bool> is_needed(int notes, const std::string& name, uid_t uid) {
-    const auto begun = time_worked();
-    std::optional<bool> needed = speaks_first(notes, name, uid);
-    if (needed == false) needed = says_first(notes, name, uid);
-    spent_[uid] += time_worked() - begun;
-    return needed;
+    return work_.of(uid, [&] {
+      const std::optional<bool> speaks = speaks_first(notes, name, uid);
+      return speaks == false ? says_first(notes, name, uid) : speaks;
+    });
   }
 
   // The berths that this file speaks of and its user holds. False where not all of it could be read: it may speak of any.
@@ -142,7 +140,7 @@ class HeldByNote {
   KernelLocks locks_;
   KeeperLook keepers_;
   mutable Allowance all_{for_init_to_tell};
-  std::map<uid_t, std::chrono::nanoseconds> spent_;
+  WorkOfUsers work_;
   std::map<std::tuple<unsigned, unsigned, uid_t>, bool> held_;
   std::vector<WrittenTicket> tickets_;  // in line
   std::set<unsigned> said_;            // their indices
@@ -184,20 +182,13 @@ class AttributesOfNotes {
   enum class Cleared { all, not_all, not_looked_at };
 
   Cleared clear(int fd, uid_t owner) {
-    if (spent_by_all_ > for_init_to_tell) return Cleared::not_looked_at;
-    std::chrono::nanoseconds& spent = spent_.try_emplace(owner, 0).first->second;
-    const auto begun = time_worked();
-    Allowance left(for_attributes - spent);
-    const bool all = clear_attributes(fd, left);
-    const auto took = time_worked() - begun;
-    spent += took;
-    spent_by_all_ += took;
-    return all ? Cleared::all : Cleared::not_all;
+    if (work_.spent_for_all() > for_init_to_tell) return Cleared::not_looked_at;
+    Allowance left(for_attributes - work_.spent_for(owner));
+    return work_.of(owner, [&] { return clear_attributes(fd, left); }) ? Cleared::all : Cleared::not_all;
   }
 
  private:
-  std::map<uid_t, std::chrono::nanoseconds> spent_;
-  std::chrono::nanoseconds spent_by_all_{};
+  WorkOfUsers work_;
 };
 
 // What one of the entries is.

@@ -15,7 +15,7 @@ bool has_content(const std::string& path);
 
 // SQLite's log of the file was removed while its index knows of it, or is shorter than that one says, where somebody uses it
 // (else it is as after a power cut, and SQLite reads the log anew). What is there is told by `lost_log`. Certain of a short one
-// only where nobody writes meanwhile.
+// only where nobody writes meanwhile; asked by who has no connection to the file open, whose locks would go with ours.
 bool log_is_lost(const std::string& path);
 inline constexpr std::string_view lost_log = "somebody has removed or cut the queue's log, and what was only in that is lost";
 
