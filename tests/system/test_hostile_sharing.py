@@ -88,3 +88,69 @@ def test_who_keeps_places_beside_a_sharer_is_named_once(lab):
         assert "and mallory (unverified), 15 times" in told and "somebody" not in told, told
     end(mallory)
     end(alice)
+
+
+# Locks bytes of all places of a unit, for reading or writing, where nothing is in the way.
+BYTES = """
+import fcntl, glob, os, struct, sys
+first, kind = int(sys.argv[2]), {"read": fcntl.F_RDLCK, "write": fcntl.F_WRLCK}[sys.argv[1]]
+kept = []
+for name in sorted(glob.glob("/run/thole/share.*")):
+    kept.append(os.open(name, os.O_RDWR | os.O_NONBLOCK))
+    try:
+        fcntl.fcntl(kept[-1], 37, struct.pack("hhqqi4x", kind, os.SEEK_SET, first, 0, 0))      # F_OFD_SETLK
+    except OSError:
+        pass
+print("up", flush=True)
+sys.stdin.read()
+"""
+BESIDE = ("run", "--no-wait", "--on", "0", *SHARE, "--", "true")
+
+
+@pytest.mark.parametrize("first", [0, 1, 1_000_000], ids=["for myself", "all of it", "more"])
+def test_who_says_more_on_a_sharers_place_lets_nobody_in_and_is_told(lab, first):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", *SHARE)
+    assert lab.thole("bob", *BESIDE).returncode == 0
+    mallory = lab.start_python("mallory", BYTES, "read", first)
+    assert lab.thole("bob", *BESIDE).returncode == 75
+    for user in ("bob", "root"):
+        told = one_line(lab.thole(user, "status").stdout)
+        who = "of mallory locks bytes of it" if user == "root" else "somebody locks bytes of it"
+        assert "more is locked than he has noted" in told and who in told, (user, told)
+        claims = lab.claims(user)
+        assert [(claim["user"], claim["verified"], claim["memory_mib"]) for claim in claims] == [("alice", True, None)], claims
+        assert "without a known budget" in one_line(lab.thole(user, "why", "0").stdout)
+    end(mallory)
+    assert lab.thole("bob", *BESIDE).returncode == 0
+    assert lab.status("bob")["claims_problem"] is None
+    end(alice)
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_who_locks_bytes_of_all_places_stops_no_sharer_and_is_told(lab, kind):
+    lab.init()
+    mallory = lab.start_python("mallory", BYTES, kind, 0)
+    done = lab.thole("alice", "run", "--no-wait", *SHARE, "--", "true")
+    assert done.returncode == 0 and "is yours alone" in done.stderr, done.stderr
+    assert "somebody locks bytes of it" in done.stderr, done.stderr
+    for user in ("bob", "root"):
+        told = one_line(lab.thole(user, "status").stdout)
+        who = "of mallory locks bytes of it" if user == "root" else "somebody locks bytes of it"
+        assert "all places for sharers" in told and who in told, (user, told)
+    end(mallory)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_thousand_locks_on_a_place_say_no_less(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", "--share", "--memory", "40G")
+    mallory = lab.start_python("mallory", BYTES.replace("first, 0, 0))", "first + 2 * len(kept), 1, 0))")
+                               .replace('sorted(glob.glob("/run/thole/share.*"))', '1000 * glob.glob("/run/thole/share.*.0")'),
+                               "read", 0)
+    assert lab.thole("bob", *BESIDE).returncode == 75
+    end(mallory)
+    assert lab.thole("bob", *BESIDE).returncode == 75
+    assert lab.thole("alice", *BESIDE).returncode == 0
+    end(alice)

@@ -151,9 +151,9 @@ def test_read_locks_on_every_file_stop_nobody(lab):
     assert_at_home(alice)
     share = ["--share", "--share-with", "any", "--memory", "10G", "--no-wait"]
     bob = lab.hold("bob", *share)
-    on = next(claim["gpu"] for claim in lab.claims() if claim["shared"])
-    lab.thole("alice", "run", *share, "--on", str(on), "--", "true", check=True)
-    assert all(claim["verified"] for claim in lab.claims())
+    claims = lab.claims()
+    assert all(claim["verified"] and not claim["shared"] for claim in claims), "bob has his alone: the places are read-locked"
+    assert sorted(claim["user"] for claim in claims) == ["alice", "bob"]
     end(mallory)
     end(bob)
     alice.end()
@@ -204,7 +204,7 @@ def test_files_that_somebody_read_locks_do_not_pile_up(lab):
 
 @pytest.mark.parametrize("kind", ["of a process", "of an open file"])
 @in_one_surrounding
-def test_who_read_locks_anothers_files_is_named_and_not_their_owner(lab, kind):
+def test_who_read_locks_anothers_files_stops_no_sharing(lab, kind):
     """Each claim of hers needs a file of its own, and so many files of one user nobody reads."""
     lab.init()
     bob = lab.hold("bob", "--share", "--share-with", "any", "--memory", "10G", "--on", "0")
@@ -213,15 +213,8 @@ def test_who_read_locks_anothers_files_is_named_and_not_their_owner(lab, kind):
     for number in range(17):
         alices.append(lab.hold("alice", "--share", "--memory", "1G", "--on", str(1 + number % 3)))
         read_lock_all(mallory)
-    assert lab.thole("root", *BESIDE, "0", "--", "true").returncode == 75
-    for user in ("root", "bob"):
-        name = "mallory" if user == "root" else "somebody"   # by the descriptors: a number may be another's by now
-        rivals = {claim["user"] for claim in lab.claims(user) if claim["gpu"] == 0 and not claim["id"]}
-        assert rivals == {name}, (user, rivals)
-        why, doctor = (" ".join(lab.thole(user, *words).stdout.split()) for words in (["why", "0"], ["doctor"]))
-        assert f"{name} (unverified)" in why and "alice" not in why, (user, why)
-        assert f"{name} keeps read locks on notes of user alice" in doctor, (user, doctor)
-        assert "alice has notes that cannot be read" not in doctor, (user, doctor)
+    assert lab.thole("root", *BESIDE, "0", "--", "true").returncode == 0
+    assert {claim["user"] for claim in lab.claims("bob") if claim["gpu"] == 0} == {"bob"}
     end(mallory)
     for held in [*alices, bob]:
         end(held)
@@ -383,16 +376,14 @@ def test_nobody_makes_anothers_share_smaller(lab):
     assert lab.thole("bob", *large).returncode == 75
     mallory = forge_notes(lab, flags=WITH_ANY)
     assert lab.thole("bob", *large).returncode == 75
-    assert lab.thole("bob", *small).returncode == 0, "two say that the place is theirs: the kernel tells whose it is"
-    why = lab.thole("bob", "why", on).stdout
-    assert "alice" in why and "mallory (unverified)" in why, why
+    assert lab.thole("bob", *small).returncode == 0
+    assert {(claim["user"], claim["verified"]) for claim in lab.claims("bob")} == {("alice", True)}
     end(mallory)
     assert lab.thole("bob", *small).returncode == 0
     end(alice)
 
 
-def test_a_note_that_the_kernel_gainsays_lets_nobody_in(lab):
-    """Of a sharer whose own note was lost."""
+def test_whose_note_is_lost_has_nobody_beside_him_by_anothers(lab):
     lab.init()
     alice = lab.hold("alice", "--share", "--memory", "40G")
     on = str(lab.claims()[0]["gpu"])
@@ -424,23 +415,17 @@ print("up", flush=True); sys.stdin.read()
 
 @pytest.mark.parametrize("what", [MANY, LEASE], ids=["many", "leased"])
 @pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
-def test_whoever_stops_sharing_by_notes_that_nobody_can_read_is_named(lab, what):
+def test_notes_that_nobody_can_read_stop_no_sharing(lab, what):
     lab.init()
     alice = lab.hold("alice", "--share", "--share-with", "any", "--memory", "10G")
     on = str(lab.claims()[0]["gpu"])
     beside = ["run", "--share", "--share-with", "any", "--memory", "2G", "--on", on, "--no-wait", "--", "true"]
     assert lab.thole("bob", *beside).returncode == 0
     mallory = lab.start_python("mallory", what)
-    assert lab.thole("bob", *beside).returncode == 75, "her notes may speak of any place"
-    assert lab.thole("alice", *beside).returncode == 0, "that of one's own claims is known"
-    for command in (["why", on], ["status"], ["doctor"]):
-        said = " ".join(lab.thole("bob", *command).stdout.split())
-        assert "mallory" in said, (command, said)
-    why = lab.thole("bob", "why", on).stdout
-    assert "mallory (unverified)" in why and "leave room" not in why, why
+    for user in ("alice", "bob"):
+        assert lab.thole(user, *beside).returncode == 0
+    assert "leave room" in lab.thole("bob", "why", on).stdout
     end(mallory)
-    lab.init()
-    assert lab.thole("bob", *beside).returncode == 0
     end(alice)
 
 

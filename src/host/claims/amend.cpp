@@ -107,7 +107,6 @@ port::Amended FifoStore::amend_as_of(const model::Moment& moment, const std::str
 model::Moment FifoStore::moment_by(NoteBook& notes) {
   nodes_->refresh_slots();
   notes.read(nodes_->slots());
-  const KernelLocks locks = kernel_locks(under_alloc);
   WhoFile who(nodes_->who());
   who.read();
   SlotLook look(*nodes_, who);
@@ -116,9 +115,9 @@ model::Moment FifoStore::moment_by(NoteBook& notes) {
   who.write();
   model::Moment moment;
   for (unsigned slot = 0; slot < slots.size(); ++slot)
-    for (const unsigned berth : look.held_berths(slot)) {
-      const Fd node = berth == 0 ? nodes_->open_gpu(slot, O_RDONLY) : nodes_->open_share(slot, berth - 1, O_RDONLY);
-      const Note* note = is_certainly_of(notes, slot, berth, taker_among(lockers_of(locks.flocks, node.get())));
+    for (const auto& [berth, terms] : look.held_berths(slot)) {
+      const std::optional<Taker> taker = look.taker_of(slot, berth);
+      const Note* note = taker ? is_certainly_of(notes, slot, berth, *taker) : nullptr;
       moment.push_back({slot, berth, note ? note->id : "", note ? note->until : std::nullopt});
     }
   return moment;

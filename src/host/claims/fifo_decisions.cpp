@@ -112,14 +112,15 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
   return true;
 }
 
-// A sharer's berth on a unit. Anybody can lock all of them; where they are, a sharer takes the unit for himself, if nobody has
-// it: then nobody shares it, so whoever has the berths is no sharer.
+// A sharer's berth on a unit, and on it what he says of his share. Anybody can lock all of them; where they are, a sharer takes
+// the unit for himself, if nobody has it: then nobody shares it, so whoever has the berths is no sharer.
 Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
   for (unsigned k = 0; k < model::share_berths; ++k) {
     Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
     if (node) store_.hook("share opened");
     if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
+    if (says_anything(node.get()) || !say_terms(node.get(), {entry_.share_with_any, entry_.memory_mib})) continue;
     berth = k + 1;
     return node;
   }
@@ -128,8 +129,10 @@ Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
 
 // May ask the network for a name: not under alloc.
 void FifoTicket::say_who_keeps_berths() {
-  for (const auto& [key, node] : std::exchange(alone_, {}))
-    caution(key + " is yours alone: no place for sharers can be had there" + (node ? ": " + describe_keeper(node.get()) : ""));
+  for (const auto& [key, node] : std::exchange(alone_, {})) {
+    const std::string keeper = node ? ": " + describe_berth_keeper(node.get()) : "";
+    caution(key + " is yours alone: no place for sharers can be had there" + keeper);
+  }
 }
 
 void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths,
@@ -186,7 +189,7 @@ bool FifoTicket::still_admitted(const model::Rule& rule) {
     auto& holders = view.slots[slot].holders;
     if (own != shared_.end()) {                               // without me
       const auto& held = pass.look.held_berths(slot);
-      const auto at = std::find(held.begin(), held.end(), own->berth);
+      const auto at = std::ranges::find(held, own->berth, &HeldBerth::berth);
       if (at != held.end()) holders.erase(holders.begin() + (at - held.begin()));
     } else if (entry_.leave == 0) {                           // no other slot is in question
       holders.emplace_back().uid = static_cast<std::uint32_t>(-1);
@@ -244,8 +247,8 @@ bool FifoTicket::watch_ticket(Pass& pass, std::uint64_t number, Watches& watches
 bool FifoTicket::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
   if (pass.view.slots[slot].holders.front().shared)
-    for (unsigned berth : pass.look.live_berths(slot))
-      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, berth);
+    for (const HeldBerth& held : pass.look.live_berths(slot))
+      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, held.berth - 1);
   if (seen == Watches::Seen::held) return true;
   pass.look.look_again(pass.view.slots, slot);
   return false;

@@ -16,7 +16,6 @@
 #include "host/claims/init.hpp"
 #include "host/claims/inner.hpp"
 #include "host/claims/space.hpp"
-#include "host/claims/unreadable_notes.hpp"
 
 namespace thole::host {
 namespace {
@@ -137,11 +136,6 @@ port::StoreAbout FifoStore::about() const {
   std::lock_guard threads(threads_);
   static constexpr const char* kinds[] = {"system", "fallback", "explicit", "private"};
   port::StoreAbout about{nodes_->path(), kinds[static_cast<int>(nodes_->state().kind)], kept_by_, {}, nodes_->cautions()};
-  if (notes_) {
-    NoteBook notes = book_of(notes_.get());
-    notes.collect();
-    std::ranges::copy(why_unreadable(notes.directory(), notes.suspects()).cautions(), std::back_inserter(about.cautions));
-  }
   if (nodes_->state().kind == DirKind::system)
     if (std::string full = nearly_full(nodes_->path()); !full.empty()) about.cautions.push_back(std::move(full));
   ClaimDirectory::Lost lost = nodes_->what_is_lost(options_.units);

@@ -9,8 +9,9 @@
 //   alloc      -> tickets, slots, rule -> locks, note, ticket -> unlock -> close turn FIFO (wakes the next) | sleep
 //
 // An exclusive claim that does not wait reads nobody's notes. Whoever waits or shares collects them before the pass
-// (notes.hpp). A sharer takes his berth, makes his note live, and then looks again: if the rule would not let him in beside
-// those who are there now, he gives all back. Of two who come at once at least one sees the other. No note, no share.
+// (notes.hpp). A sharer takes his berth, says there what he takes and beside whom (share_terms.hpp), makes his note live, by
+// which his other claims know him, and then looks again: if the rule would not let him in beside those who are there now, he
+// gives all back. Of two who come at once at least one sees the other. No note, no share.
 //
 // Every step may be the last one of its process. Locks die with it; a record without a locked FIFO is dropped by whoever
 // meets it; a note without a lock is not believed.
@@ -96,7 +97,6 @@ class FifoStore : public port::ClaimStore {
   void open_directory(StateDir directory);
   void adopt();
   void say_who_keeps(const std::string& alloc, const KernelLocks& locks);   // under threads()
-  void say_who_keeps_berths(const std::vector<std::pair<std::string, Fd>>& kept);   // likewise; a berth of each unit
 
   ClaimStoreOptions options_;
   bool look_only_;                     // makes nothing, until somebody enters

@@ -40,9 +40,6 @@ constexpr std::chrono::milliseconds to_collect{5}, to_read{3};
 // and those of all strangers together: each has thousands of subordinate uids
 constexpr std::chrono::milliseconds to_collect_all{50}, to_read_all{10};
 constexpr std::chrono::milliseconds to_find_holders{10};
-// What nobody needs more than as a rule: who does is of the crowd where not all are read.
-constexpr std::chrono::microseconds usual_work{500};
-constexpr std::size_t usual_files = 2;
 constexpr std::size_t a_crowd_of_users = 16;                  // from here on it matters whose notes are read first
 
 enum Byte : off_t { live_byte = 0, taken_byte = 1 };
@@ -267,7 +264,8 @@ bool NoteBook::collect_few() {
 }
 
 void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanoseconds limit) {
-  clear();
+  files_.clear();
+  unread_.clear();
   std::map<uid_t, std::vector<const std::string*>> by_user;
   for (const std::string& name : names) {
     struct stat file;
@@ -288,43 +286,26 @@ void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanos
 
 void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all) {
   const bool mine = uid == ::geteuid();
-  Allowance allowance(to_collect), usual(usual_work);
+  Allowance allowance(to_collect);
   const std::size_t before = files_.size();
   for (const std::string* name : names) {
-    if (!mine && allowance.over()) return void(unread_.insert(uid));
-    if (!mine && all.over()) return crowd_out(uid);
+    if (!mine && (allowance.over() || all.over())) return void(unread_.insert(uid));
     add(*name, uid);
     if (mine || files_.size() - before <= files_of_a_stranger) continue;
     files_.pop_back();
     return void(unread_.insert(uid));
   }
-  if (files_.size() - before > usual_files || usual.over()) crowd_.insert(uid);
-}
-
-void NoteBook::crowd_out(uid_t uid) {
-  unread_.insert(uid);
-  crowded_out_.insert(uid);
-}
-
-std::set<uid_t> NoteBook::suspects() const {
-  std::set<uid_t> found;
-  std::ranges::set_difference(unread_, crowded_out_, std::inserter(found, found.end()));
-  if (!crowded_out_.empty()) found.insert(crowd_.begin(), crowd_.end());
-  return found.empty() ? crowded_out_ : found;
-}
-
-void NoteBook::clear() {
-  files_.clear();
-  for (std::set<uid_t>* users : {&unread_, &crowded_out_, &crowd_}) users->clear();
 }
 
 void NoteBook::collect(uid_t uid) {
-  clear();
+  files_.clear();
+  unread_.clear();
   for (const std::string& name : names_of(directory_.get(), uid, Saying::claims)) add(name, uid);
 }
 
 void NoteBook::collect(const std::string& name, uid_t uid) {
-  clear();
+  files_.clear();
+  unread_.clear();
   add(name, uid);
 }
 
@@ -340,7 +321,7 @@ void NoteBook::add(const std::string& name, uid_t uid) {
   if (std::any_of(files_.begin(), files_.end(), [&](const File& other) { return other.ino == file.st_ino; })) return;  // a link
   struct flock found;
   if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) return;
-  if (files_.size() >= most_files) crowd_out(uid);
+  if (files_.size() >= most_files) unread_.insert(uid);
   else files_.push_back({std::move(fd), uid, file.st_ino});
 }
 
@@ -348,17 +329,14 @@ void NoteBook::read(const SlotKeys& keys) { read(keys, to_read); }
 
 void NoteBook::read(const SlotKeys& keys, std::chrono::nanoseconds of_others) {
   live_.clear();
-  std::optional<Allowance> allowance, usual;
+  std::optional<Allowance> allowance;
   Allowance all(to_read_all);
   uid_t whose = 0;
   for (const File& file : files_) {                            // all of one user's, then all of the next one's
     const bool mine = file.uid == ::geteuid();
     if (!allowance || file.uid != whose) allowance.emplace(mine ? std::chrono::nanoseconds::max() : of_others);
-    if (!usual || file.uid != whose) usual.emplace(usual_work);
     whose = file.uid;
-    if (!mine && all.over()) crowd_out(file.uid);
-    else if (!read(file, keys, *allowance)) unread_.insert(file.uid);
-    else if (usual->over()) crowd_.insert(file.uid);
+    if ((!mine && all.over()) || !read(file, keys, *allowance)) unread_.insert(file.uid);
   }
 }
 

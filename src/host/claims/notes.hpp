@@ -88,8 +88,6 @@ class NoteBook {
   // Users whose notes could not all be read: they are too many, or kept from being opened. Any berth may be theirs. Own notes,
   // root's and those of holders are read first; what those of others may cost is limited for each and for all together.
   const std::set<uid_t>& unread() const { return unread_; }
-  // Who may have kept them from being read: those of whom it was too much, not those for whom nothing was left behind others.
-  std::set<uid_t> suspects() const;
   // Could anybody but this user have a note that was not read?
   bool all_read_but_of(uid_t uid) const { return unread_.empty() || (unread_.size() == 1 && unread_.contains(uid)); }
 
@@ -109,16 +107,12 @@ class NoteBook {
   void collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all);
   bool read(const File& file, const SlotKeys& keys, Allowance& allowance);
   void add(const std::string& name, uid_t uid);
-  void crowd_out(uid_t uid);
-  void clear();
 
   Fd directory_;
   std::uint64_t number_;
   std::vector<File> files_;
   std::vector<Note> live_;
   std::set<uid_t> unread_;
-  std::set<uid_t> crowded_out_;        // of them, those for whom others left nothing
-  std::set<uid_t> crowd_;              // who needed more than is usual, and was read
 };
 
 // The note of whoever holds this berth, if that is certain. The kernel first: it names the process that took the lock, and then

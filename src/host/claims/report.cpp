@@ -15,7 +15,7 @@
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/keeper_look.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
-#include "host/claims/unreadable_notes.hpp"
+#include "host/claims/share_terms.hpp"
 #include "host/control/holder.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"
@@ -40,7 +40,11 @@ struct Doubtful {
   std::size_t at;                                // among all
 };
 
-using KeptBerths = std::vector<std::pair<std::string, Fd>>;   // of a unit that nobody shares; one of them
+// Berths that somebody keeps from sharers, by the key of their unit.
+struct KeptBerths {
+  std::vector<std::pair<std::string, Fd>> unshared;     // of one that nobody shares: all are kept, one is here
+  std::vector<std::pair<std::string, int>> say_more;    // than their holder has noted
+};
 
 // Exact under alloc: trial locks.
 std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
@@ -53,10 +57,10 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
     if (state != SlotLook::Held::by_sharers && look.no_berth_left(slot))
-      kept.emplace_back(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
+      kept.unshared.emplace_back(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
     if (state == SlotLook::Held::by_sharers) {
-      const std::vector<unsigned> berths = look.live_berths(slot);
-      for (unsigned berth : berths) held.push_back({slot, berth + 1, nodes.open_share(slot, berth, O_RDONLY)});
+      const std::vector<HeldBerth> berths = look.live_berths(slot);
+      for (const HeldBerth& one : berths) held.push_back({slot, one.berth, nodes.open_share(slot, one.berth - 1, O_RDONLY)});
       // Somebody shares without a berth, unless he has left since. To who wants it the GPU is taken.
       if (berths.empty() && look.try_slot(slot) != SlotLook::Held::no)
         held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
@@ -103,14 +107,12 @@ std::set<FileNumber> files_of(const std::vector<HeldLock>& locks) {
 struct Known {
   NoteBook notes;
   KernelLocks locks;
-  UnreadableNotes unreadable;
 };
 
 Known look_up(NoteBook notes, const SlotKeys& keys) {
   notes.collect();
   notes.read(keys);
-  UnreadableNotes unreadable = why_unreadable(notes.directory(), notes.suspects());
-  return {std::move(notes), kernel_locks(), std::move(unreadable)};
+  return {std::move(notes), kernel_locks()};
 }
 
 void tell(model::Holding& holding, const Note& note) {
@@ -214,44 +216,29 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Kno
   return holding;
 }
 
-constexpr std::size_t most_rivals = 4;   // by name: a user has thousands of subordinate uids
-
-// Once for a unit: who keeps another's notes from being read, and is not told to us.
-void add_somebody(std::vector<model::Holding>& holdings, const std::string& key) {
-  constexpr const char* somebody = "somebody";
-  const auto is_told = [&](const model::Holding& told) { return told.key == key && told.user == somebody; };
-  if (std::ranges::any_of(holdings, is_told)) return;
-  model::Holding rival;
-  rival.key = key;
-  rival.held = rival.shared = true;
-  rival.user = somebody;
-  holdings.push_back(std::move(rival));
+// What a sharer says on his berth decides who sits beside him, not his note. Where they differ somebody else says more there:
+// then the figure is unknown. False there.
+bool count_terms(model::Holding& holding, const HeldLock& lock) {
+  if (!holding.shared) return true;
+  const auto terms = terms_on(lock.node.get());
+  const bool as_noted = !holding.verified || (terms && holding.memory_mib == terms->memory_mib &&
+                                              holding.share_with_any == terms->with_any);
+  holding.share_with_any = terms && terms->with_any;
+  holding.memory_mib.reset();
+  if (terms && as_noted) holding.memory_mib = terms->memory_mib;
+  return as_noted || !says_anything(lock.node.get());
 }
 
-// Whoever else says that a berth is his, or keeps notes from being read that could say so, keeps strangers from sharing
-// the unit: he is named beside its holder, unverified.
-void add_rivals(std::vector<model::Holding>& holdings, const HeldLock& lock, const Known& known) {
-  const model::Holding holder = holdings.back();
-  if (!holder.shared || holder.uid == static_cast<uid_t>(-1)) return;
-  if (known.unreadable.by_somebody) add_somebody(holdings, holder.key);
-  std::set<uid_t> rivals = known.unreadable.own;
-  rivals.insert(known.unreadable.lockers.begin(), known.unreadable.lockers.end());
-  for (const Note* note : known.notes.naming(lock.slot, lock.berth)) rivals.insert(note->process.uid);
-  rivals.erase(holder.uid);
-  std::size_t told = 0;
-  for (uid_t uid : rivals) {
-    const auto named = [&](const model::Holding& other) {
-      return other.key == holder.key && other.uid == uid && other.id.empty();
-    };
-    if (std::any_of(holdings.begin(), holdings.end(), named)) continue;
-    model::Holding rival;
-    rival.key = holder.key;
-    rival.held = rival.shared = true;
-    if (told < most_rivals) rival.uid = uid;
-    else rival.user = fmt::format("{} more users", rivals.size() - told);
-    holdings.push_back(std::move(rival));
-    if (told++ == most_rivals) return;
-  }
+std::string in_words(const KeptBerths& kept) {
+  const auto more = [](std::size_t units) { return units > 1 ? fmt::format(" and {} more", units - 1) : std::string(); };
+  if (!kept.say_more.empty())
+    return fmt::format("on a sharer's place of {}{} more is locked than he has noted, so that it counts as full: {}",
+                       kept.say_more.front().first, more(kept.say_more.size()),
+                       describe_byte_lockers(kept.say_more.front().second));
+  if (kept.unshared.empty()) return "";
+  return fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share has a GPU alone: "
+                     "{}", kept.unshared.front().first, more(kept.unshared.size()),
+                     describe_berth_keeper(kept.unshared.front().second.get()));
 }
 
 // Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper
@@ -339,8 +326,7 @@ std::vector<model::Holding> FifoStore::holdings() {
   KeptBerths kept;
   const std::vector<HeldLock> held = section->ordered() ? try_all(*nodes_, kept) : read_only_view(*nodes_, before.locks);
   section->leave();
-  say_who_keeps_berths(kept);
-  say_who_keeps(section->why(), before.locks);
+  const std::string alloc_kept_by = section->why();
   std::optional<Known> after;   // somebody may have come, or made his note in a file that had no live one, since that was read
   std::vector<model::Holding> holdings;
   KeeperLook keepers(files_of(held));
@@ -352,11 +338,18 @@ std::vector<model::Holding> FifoStore::holdings() {
     if (!certain) holdings.back() = holding_of(lock, *nodes_, *after, keepers);
     if (is_doubtful(holdings.back(), lock, keepers))
       doubtful.emplace(file_of(lock), Doubtful{lock.slot, lock.berth, holdings.size() - 1});
-    add_rivals(holdings, lock, certain ? before : *after);
   }
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();
   if (!doubtful.empty()) name_by_descriptors(holdings, doubtful, (after ? *after : before).notes);
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (!count_terms(holdings[i], held[i])) kept.say_more.emplace_back(holdings[i].key, held[i].node.get());
+  std::string berths_kept_by = in_words(kept);
+  {
+    std::lock_guard lock(threads_);
+    berths_kept_by_ = std::move(berths_kept_by);
+    say_who_keeps(alloc_kept_by, before.locks);
+  }
   std::map<uid_t, std::string> names;
   for (model::Holding& holding : holdings) {
     if (!holding.user.empty()) continue;
@@ -371,14 +364,6 @@ std::vector<model::Holding> FifoStore::holdings() {
 void FifoStore::say_who_keeps(const std::string& alloc, const KernelLocks& locks) {
   kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : berths_kept_by_;
   if (kept_by_.empty()) kept_by_ = safe_gpu_is_kept(options_.neighbours);
-}
-
-void FifoStore::say_who_keeps_berths(const std::vector<std::pair<std::string, Fd>>& kept) {
-  berths_kept_by_.clear();
-  if (kept.empty()) return;
-  const std::string more = kept.size() > 1 ? fmt::format(" and {} more", kept.size() - 1) : "";
-  berths_kept_by_ = fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share "
-                                "has a GPU alone: {}", kept.front().first, more, describe_keeper(kept.front().second.get()));
 }
 
 Fd FifoStore::open_turn_of(const WrittenTicket& ticket) {

@@ -35,11 +35,11 @@ SlotLook::Held SlotLook::try_slot(unsigned slot) {
   return taken(fd.get(), LOCK_SH, directory_.path()) ? Held::exclusively : Held::by_sharers;
 }
 
-std::vector<unsigned> SlotLook::live_berths(unsigned slot) const {
-  std::vector<unsigned> berths;
+std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) const {
+  std::vector<HeldBerth> berths;
   for (unsigned berth = 0; berth < model::share_berths; ++berth) {
     Fd fd = directory_.open_share(slot, berth, O_RDWR);
-    if (fd && taken(fd.get(), LOCK_EX, directory_.path())) berths.push_back(berth);
+    if (fd && taken(fd.get(), LOCK_EX, directory_.path())) berths.push_back({berth + 1, terms_on(fd.get())});
   }
   return berths;
 }
@@ -47,35 +47,32 @@ std::vector<unsigned> SlotLook::live_berths(unsigned slot) const {
 bool SlotLook::no_berth_left(unsigned slot) const {
   for (unsigned berth = model::share_berths; berth-- > 0;) {   // who shares takes the first
     Fd fd = directory_.open_share(slot, berth, O_RDWR);
-    if (!fd || !taken(fd.get(), LOCK_EX, directory_.path())) return false;
+    if (!fd || (!says_anything(fd.get()) && !taken(fd.get(), LOCK_EX, directory_.path()))) return false;
   }
   return true;
 }
 
-model::SlotHolder SlotLook::holder_of(unsigned slot, unsigned berth) {
+model::SlotHolder SlotLook::holder_of(unsigned slot, const HeldBerth& held) {
   model::SlotHolder holder;
-  holder.shared = berth != 0;
+  holder.shared = held.berth != 0;
   holder.uid = static_cast<std::uint32_t>(-1);
+  holder.share_with_any = held.terms && held.terms->with_any;
+  if (held.terms) holder.memory_mib = held.terms->memory_mib;
   if (!notes_) return holder;
-  const Note* note = notes_->believed(slot, berth, me_);
-  if (!note && notes_->naming(slot, berth).size() < 2) return holder;
+  const Note* note = notes_->believed(slot, held.berth, me_);
+  if (!note && notes_->naming(slot, held.berth).size() < 2) return holder;
   const Note* certain = nullptr;
-  const bool is_anothers_share = holder.shared && note && note->process.uid != me_;
-  if (!note || note->until || is_anothers_share) {       // the kernel's list is long where many wait
-    const std::optional<Taker> taker = taker_of(slot, berth);
-    if (taker) certain = is_certainly_of(*notes_, slot, berth, *taker);
-    if (is_anothers_share && taker && taker->uid && *taker->uid != note->process.uid) return holder;   // it gainsays the note
+  if (!note || note->until) {                    // the kernel's list is long where many wait
+    const std::optional<Taker> taker = taker_of(slot, held.berth);
+    if (taker) certain = is_certainly_of(*notes_, slot, held.berth, *taker);
   }
   if (!note) note = certain;                     // anybody can name any berth in his
   if (!note) return holder;
   holder.uid = note->process.uid;
-  holder.share_with_any = note->share_with_any;
-  if (note->shared && note->memory_mib != 0) holder.memory_mib = note->memory_mib;
   if (note == certain) holder.until = model::counted_end(note->until, now_);   // others plan with it
   return holder;
 }
 
-// Nothing where the kernel's list is cut off before it.
 std::optional<Taker> SlotLook::taker_of(unsigned slot, unsigned berth) {
   if (!locks_) locks_ = kernel_locks(under_alloc);
   Fd node = berth == 0 ? directory_.open_gpu(slot, O_RDONLY) : directory_.open_share(slot, berth - 1, O_RDONLY);
@@ -85,18 +82,18 @@ std::optional<Taker> SlotLook::taker_of(unsigned slot, unsigned berth) {
 
 void SlotLook::add_holders(model::SlotView& view, unsigned slot, Held held) {
   held_[slot].clear();
-  if (held == Held::exclusively) held_[slot] = {0};
+  if (held == Held::exclusively) held_[slot] = {HeldBerth{}};
   if (held == Held::by_sharers) {
-    for (unsigned berth : live_berths(slot)) held_[slot].push_back(berth + 1);
+    held_[slot] = live_berths(slot);
     // A sharer without a berth, or leaving this moment: unknown, so the unit counts as full.
-    if (held_[slot].empty()) held_[slot] = {no_berth};
+    if (held_[slot].empty()) held_[slot] = {HeldBerth{no_berth}};
   }
   show_holders(view, slot);
 }
 
 void SlotLook::show_holders(model::SlotView& view, unsigned slot) {
   view.holders.clear();
-  for (unsigned berth : held_[slot]) view.holders.push_back(holder_of(slot, berth));
+  for (const HeldBerth& held : held_[slot]) view.holders.push_back(holder_of(slot, held));
 }
 
 void SlotLook::inform(std::vector<model::SlotView>& views, const NoteBook& notes, uid_t me, WallTime now) {

@@ -4,8 +4,8 @@
 // How this works. A slot that `who` does not mark is taken for free without asking the kernel: if it is not, the lock
 // says so when the slot is taken, and the rule is asked again. A marked slot is tried; and so is each, where somebody stands
 // before me: anybody can wipe a mark, and whether he could start decides whether I go before him. A trial lock that succeeds is
-// kept until the pass ends, because it is the very lock a taker wants next. Until inform() nothing is known of a holder but
-// that he is there: for whoever shares the unit is full, and nobody's end is known.
+// kept until the pass ends, because it is the very lock a taker wants next. Of a sharer it is known what he says on his berth
+// (share_terms.hpp). Until inform() nothing else is known of a holder: not whose he is, nor an end.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,16 @@
 #include "host/claims/claim_directory.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/notes.hpp"
+#include "host/claims/share_terms.hpp"
 #include "host/claims/who_file.hpp"
 
 namespace thole::host {
+
+// A berth that is held: 0 exclusively, k + 1 berth k.
+struct HeldBerth {
+  unsigned berth = 0;
+  std::optional<ShareTerms> terms = {};
+};
 
 class SlotLook {
  public:
@@ -31,8 +38,8 @@ class SlotLook {
   bool any_held() const;               // of the slots that were tried
   bool any_unknown(const std::vector<model::SlotView>& views) const;   // a holder of whom no note is believed
 
-  // The berths held of a slot that was tried: 0 exclusively, k + 1 berth k.
-  const std::vector<unsigned>& held_berths(unsigned slot) const { return held_[slot]; }
+  // Those of a slot that was tried.
+  const std::vector<HeldBerth>& held_berths(unsigned slot) const { return held_[slot]; }
 
   // Tries one slot (again), whatever its bits say.
   void look_again(std::vector<model::SlotView>& views, unsigned slot);
@@ -40,21 +47,23 @@ class SlotLook {
   Fd kept(unsigned slot) { return std::move(kept_[slot]); }   // the exclusive trial lock, if there is one
   void drop(unsigned slot) { kept_[slot].reset(); }
 
+  // Who took a berth that is held; unset where the kernel's list is cut off before it.
+  std::optional<Taker> taker_of(unsigned slot, unsigned berth);
+
   enum class Held { no, exclusively, by_sharers };
   Held try_slot(unsigned slot);                              // keeps the lock when it is free
-  std::vector<unsigned> live_berths(unsigned slot) const;
-  bool no_berth_left(unsigned slot) const;                   // all berths are locked, whoever has the slot
+  std::vector<HeldBerth> live_berths(unsigned slot) const;
+  bool no_berth_left(unsigned slot) const;                   // none can be had by a sharer, whoever has the slot
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
-  model::SlotHolder holder_of(unsigned slot, unsigned berth);
-  std::optional<Taker> taker_of(unsigned slot, unsigned berth);
+  model::SlotHolder holder_of(unsigned slot, const HeldBerth& held);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;
   std::array<Fd, model::max_slots> kept_;
-  std::array<std::vector<unsigned>, model::max_slots> held_;
+  std::array<std::vector<HeldBerth>, model::max_slots> held_;
   const NoteBook* notes_ = nullptr;
   uid_t me_ = 0;
   WallTime now_{};

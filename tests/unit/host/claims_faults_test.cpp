@@ -218,18 +218,21 @@ TEST_F(Faults, AShareThatLostItsNameIsNoBerth) {
   EXPECT_EQ(store->holdings().size(), 2u) << "both are seen";
 }
 
-TEST_F(Faults, ASharerWithoutANoteIsOfUnknownSize) {
+TEST_F(Faults, OfASharerWhoseNoteIsLostTheTermsAreKnown) {
   auto store = open();
   auto held = try_claim(*store, sharer({"GPU-0"}, 1000));
   lose_notes();
   auto mine = sharer({"GPU-0"}, 1000);
-  std::optional<std::uint64_t> seen = 1;
+  std::optional<model::SlotHolder> seen;
   (void)store->enter(mine)->step([&](const model::QueueView& queue, auto&&...) -> model::Decision {
     EXPECT_EQ(queue.slots[0].holders.size(), 1u);
-    seen = queue.slots[0].holders.at(0).memory_mib;
+    seen = queue.slots[0].holders.at(0);
     return model::Refuse{};
   });
-  EXPECT_FALSE(seen.has_value());
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->memory_mib, 1000u);
+  EXPECT_FALSE(seen->share_with_any);
+  EXPECT_NE(seen->uid, ::geteuid()) << "whose it is nobody says";
 }
 
 TEST_F(Faults, AMissingNodeNamesInitAndIsNotMadeAnewUnderALivingClaim) {

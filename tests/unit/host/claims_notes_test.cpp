@@ -257,7 +257,7 @@ TEST_F(Notes, WhoHasMoreFilesThanAreReadMakesEveryOtherWordDoubtful) {
   EXPECT_TRUE(read().believed(0, 4, anna));
 }
 
-TEST_F(Notes, WhoIsNotReadBehindACrowdIsNotSuspected) {
+TEST_F(Notes, WhoComesBehindACrowdIsNotRead) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be several users";
   constexpr uid_t first = 60010, last = first + 16;
   std::vector<std::unique_ptr<Child>> users;
@@ -276,7 +276,6 @@ TEST_F(Notes, WhoIsNotReadBehindACrowdIsNotSuspected) {
   }
   const NoteBook book = read();
   EXPECT_TRUE(book.unread().contains(last)) << "no more files than so many are open at once";
-  EXPECT_TRUE(book.suspects().contains(first) && !book.suspects().contains(last));
 }
 
 TEST_F(Notes, TheKernelsWordForTheHolderGoesBeforeAnyNote) {
