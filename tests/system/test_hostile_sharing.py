@@ -1,7 +1,8 @@
 """Locks of the places for sharers that nobody shares by: who has them stops no sharer, and is named."""
 import pytest
 
-from hostile import end, kernel, lab  # noqa: F401 (lab: a fixture)
+from hostile import end, interpreter, kernel, lab  # noqa: F401 (lab: a fixture)
+from run_tools import eventually
 
 # Keeps all places that are to be had, through descriptors that only read.
 KEEPER = """
@@ -117,8 +118,8 @@ def test_who_says_more_on_a_sharers_place_lets_nobody_in_and_is_told(lab, first)
     for user in ("bob", "root"):
         told = one_line(lab.thole(user, "status").stdout)
         who = "of mallory locks bytes of it" if user == "root" else "somebody locks bytes of it"
-        assert "more is locked than he has noted" in told and who in told, (user, told)
-        claims = lab.claims(user)
+        assert "locks that are no sharer's" in told and who in told, (user, told)
+        claims = [claim for claim in lab.claims(user) if claim["id"]]
         assert [(claim["user"], claim["verified"], claim["memory_mib"]) for claim in claims] == [("alice", True, None)], claims
         assert "without a known budget" in one_line(lab.thole(user, "why", "0").stdout)
     end(mallory)
@@ -140,6 +141,70 @@ def test_who_locks_bytes_of_all_places_stops_no_sharer_and_is_told(lab, kind):
         who = "of mallory locks bytes of it" if user == "root" else "somebody locks bytes of it"
         assert "all places for sharers" in told and who in told, (user, told)
     end(mallory)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_who_locks_bytes_of_free_places_of_a_shared_gpu_makes_that_one_full_and_is_told(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", *SHARE)
+    key = lab.status()["gpus"][0]["uuid"]
+    mallory = lab.start_python("mallory", BYTES.replace("share.*", f"share.*{key}.[1-9]*"), "read", 0)
+    assert lab.thole("bob", *BESIDE).returncode == 75
+    done = lab.thole("bob", "run", "--no-wait", *SHARE, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done
+    waiter = lab.hold_later("bob", "--on", "0", *SHARE)
+    eventually(lambda: lab.waiters(), "he stands in line")
+    told = one_line(lab.thole("bob", "status").stdout)
+    assert "locks that are no sharer's" in told and "somebody" in told, told
+    assert "of mallory locks bytes of it" in one_line(lab.thole("root", "doctor").stdout)
+    end(mallory)
+    assert waiter.line() == "up"
+    end(waiter)
+    end(alice)
+
+
+# Closes what keeps its unit and its place, and nothing else.
+CLOSE = """
+import os, sys
+for fd in os.listdir("/proc/self/fd"):
+    try: name = os.readlink("/proc/self/fd/" + fd)
+    except OSError: continue
+    if "/gpu." in name or "/share." in name: os.close(int(fd))
+print("up", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["closed", "taken back"])
+def test_a_note_that_outlives_its_place_says_nothing_of_who_has_it_next(lab, how):
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "--on", "0", "--share", "--memory", "10G", "--",
+                      interpreter(), "-c", CLOSE if how == "closed" else CLOSE.replace("os.close(int(fd))", "pass"))
+    assert alice.line() == "up"
+    if how == "taken back":
+        lab.thole("root", "init", "--take-back", "0", check=True)
+    bob = lab.hold("bob", "--on", "0", "--share", "--memory", "20G")
+    for more in ((), ("--share-with", "any")):
+        done = lab.thole("alice", "run", "--no-wait", "--on", "0", "--share", *more, "--memory", "1G", "--", "true")
+        assert done.returncode == 75, (how, done)
+    lab.thole("bob", "run", "--no-wait", "--on", "0", "--share", "--memory", "1G", "--", "true", check=True)
+    end(bob)
+    end(alice)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_place_that_was_deleted_under_its_sharer_makes_the_gpu_full(lab):
+    lab.init()
+    first = lab.hold("alice", "--on", "0", "--share", "--memory", "10G")
+    second = lab.hold("alice", "--on", "0", *SHARE)
+    key = lab.status()["gpus"][0]["uuid"]
+    lab.run("root", "sh", "-c", f"rm /run/thole/share.*{key}.0", check=True)
+    for _ in range(2):
+        assert lab.thole("bob", *BESIDE).returncode == 75
+        assert "deleted or replaced under its holder" in one_line(lab.thole("bob", "status").stdout)
+        lab.init()                                              # makes the node anew
+    end(first)
+    assert lab.thole("bob", *BESIDE).returncode == 0
+    end(second)
 
 
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)

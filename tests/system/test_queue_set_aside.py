@@ -75,8 +75,12 @@ def test_a_file_set_aside_while_tasks_run(queue, how):
     assert queue.rows("PRAGMA integrity_check") == [("ok",)]
 
 
-@pytest.mark.parametrize("kept", [None, 0, 100, 5000], ids=["removed", "emptied", "cut", "cut between frames"])
-def test_a_log_that_is_removed_or_cut_while_tasks_run_is_named_and_the_queue_goes_on(queue, kept):
+@pytest.mark.parametrize("kept, long_again",
+                         [(None, False), (0, False), (100, False), (5000, False), (0, True), (5000, True)],
+                         ids=["removed", "emptied", "cut", "cut between frames", "emptied and long again",
+                              "cut and long again"])
+def test_a_log_that_is_removed_or_cut_while_tasks_run_is_named_and_the_queue_goes_on(queue, kept, long_again):
+    """Long again: who has it open goes on to write where he was, and leaves a hole."""
     gate = queue.folder / "gate"
     os.mkfifo(gate)
     old = queue.submit("-g", "1", "--", "true")
@@ -87,7 +91,10 @@ def test_a_log_that_is_removed_or_cut_while_tasks_run_is_named_and_the_queue_goe
     runner = queue.runner()
     queue.kill([runner], signal.SIGSTOP)             # it would be the first to notice
     log = queue.directory / "queue.db-wal"
+    size = log.stat().st_size
     log.unlink() if kept is None else os.truncate(log, kept)
+    if long_again:
+        os.truncate(log, size)
     doctor = " ".join(queue.call("doctor", check=False).stdout.split())
     assert "somebody has removed or cut the queue's log" in doctor, doctor
     queue.kill([runner], signal.SIGCONT)
@@ -103,14 +110,16 @@ def test_a_log_that_is_removed_or_cut_while_tasks_run_is_named_and_the_queue_goe
     assert claims(queue) == 0
 
 
-def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue):
+@pytest.mark.parametrize("removed", [("-wal",), ("-wal", "-shm")], ids=["the log", "its index too"])
+def test_a_job_after_a_lost_log_has_a_number_that_no_living_lane_asks_for(queue, removed):
     """Else lanes of the lost job took its tasks, and ran their own command in its place."""
     os.mkfifo(queue.folder / "gate")
     old = queue.submit("-g", "1", "--array", "0-7", "--", "sh", "-c", "echo old >> begun; cat gate")
     eventually(lambda: len(queue.commands()) == 4, lambda: f"four run\n{queue.runner_log()}")
     waiting = subprocess.Popen([THOLE, "wait", str(old)], env=queue.environment, stderr=subprocess.PIPE, text=True)
     eventually(lambda: list((queue.directory / "watch").glob("end.*")), "it waits")
-    (queue.directory / "queue.db-wal").unlink()
+    for part in removed:
+        (queue.directory / f"queue.db{part}").unlink()
     new = queue.submit("-g", "0", "--array", "0-3", "--", "sh", "-c", "echo new >> begun")
     assert new > old
     queue.until_ended(new)

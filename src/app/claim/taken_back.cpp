@@ -14,7 +14,7 @@ std::vector<std::string> taken_back(const Acquired& acquired) {
     if (path.empty()) continue;
     for (std::size_t index : acquired.chosen) {
       const model::Unit& unit = acquired.units[index];
-      const bool is_its = path.ends_with("/gpu." + unit.key) || path.find("/share." + unit.key + ".") != std::string::npos;
+      const bool is_its = path.ends_with("/gpu." + unit.key);   // of a sharer's place alone it says nothing
       const std::string text = fmt::format("GPU {} was taken back by root: others may have claimed it since", unit.label);
       if (is_its && std::ranges::find(told, text) == told.end()) told.push_back(text);
     }

@@ -115,7 +115,8 @@ model::Moment FifoStore::moment_by(NoteBook& notes) {
   who.write();
   model::Moment moment;
   for (unsigned slot = 0; slot < slots.size(); ++slot)
-    for (const auto& [berth, terms] : look.held_berths(slot)) {
+    for (const HeldBerth& held : look.held_berths(slot)) {
+      const unsigned berth = held.berth;
       const std::optional<Taker> taker = look.taker_of(slot, berth);
       const Note* note = taker ? is_certainly_of(notes, slot, berth, *taker) : nullptr;
       moment.push_back({slot, berth, note ? note->id : "", note ? note->until : std::nullopt});

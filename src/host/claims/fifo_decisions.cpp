@@ -99,6 +99,7 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
       if (errno == EWOULDBLOCK) return false;
       throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
     }
+    if (share && !say_taken(lock.get(), berth - 1)) return false;
   }
   const auto found = in_force(pass.nodes, lock.get(), pass.nodes.gpu_name(slot));
   if (!found) return false;   // what has its name now is asked for next
@@ -115,12 +116,15 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
 // A sharer's berth on a unit, and on it what he says of his share. Anybody can lock all of them; where they are, a sharer takes
 // the unit for himself, if nobody has it: then nobody shares it, so whoever has the berths is no sharer.
 Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
+  const ShareTerms terms{number_of_claim(last_part(entry_.id)), entry_.share_with_any, entry_.memory_mib};
+  const Fd unit = pass.nodes.open_gpu(slot, O_RDONLY);
   for (unsigned k = 0; k < model::share_berths; ++k) {
+    if (is_said_taken(unit.get(), k)) continue;
     Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
     if (node) store_.hook("share opened");
     if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
-    if (says_anything(node.get()) || !say_terms(node.get(), {entry_.share_with_any, entry_.memory_mib})) continue;
+    if (says_anything(node.get()) || !say_terms(node.get(), terms)) continue;
     berth = k + 1;
     return node;
   }
@@ -248,7 +252,8 @@ bool FifoTicket::watch_slot(Pass& pass, unsigned slot, Watches& watches) {
   Watches::Seen seen = watches.add_gpu(pass.nodes, slot);
   if (pass.view.slots[slot].holders.front().shared)
     for (const HeldBerth& held : pass.look.live_berths(slot))
-      if (seen == Watches::Seen::held) seen = watches.add_share(pass.nodes, slot, held.berth - 1);
+      if (seen == Watches::Seen::held && held.by == HeldBerth::By::lock)
+        seen = watches.add_share(pass.nodes, slot, held.berth - 1);
   if (seen == Watches::Seen::held) return true;
   pass.look.look_again(pass.view.slots, slot);
   return false;

@@ -366,8 +366,9 @@ std::vector<const Note*> NoteBook::naming(unsigned slot, unsigned berth) const {
   return found;
 }
 
-const Note* NoteBook::believed(unsigned slot, unsigned berth, uid_t me) const {
-  const std::vector<const Note*> all = naming(slot, berth);
+const Note* NoteBook::believed(unsigned slot, unsigned berth, uid_t me, const MayBe& may_be) const {
+  std::vector<const Note*> all = naming(slot, berth);
+  std::erase_if(all, [&](const Note* note) { return !may_be(*note); });
   std::vector<const Note*> mine;
   std::copy_if(all.begin(), all.end(), std::back_inserter(mine), [&](const Note* note) { return note->process.uid == me; });
   if (!mine.empty()) return mine.size() == 1 ? mine.front() : nullptr;

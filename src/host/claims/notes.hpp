@@ -93,9 +93,10 @@ class NoteBook {
 
   // The live notes of claims that are not over and name this berth of the slot (0 exclusively, k + 1 berth k).
   std::vector<const Note*> naming(unsigned slot, unsigned berth) const;
-  // What is to be believed of the holder of a berth: my own note; else that of the only user who names it. Empty:
-  // unknown.
-  const Note* believed(unsigned slot, unsigned berth, uid_t me) const;
+  // What is to be believed of the holder of a berth, of those notes that may be his: my own; else that of the only user who
+  // names it. Empty: unknown.
+  using MayBe = std::function<bool(const Note&)>;
+  const Note* believed(unsigned slot, unsigned berth, uid_t me, const MayBe& may_be = [](const Note&) { return true; }) const;
 
  private:
   struct File {

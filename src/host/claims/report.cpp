@@ -14,6 +14,7 @@
 #include "host/claims/allowance.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/keeper_look.hpp"
+#include "host/claims/kept_berths.hpp"
 #include "host/claims/safe_gpu_lock.hpp"
 #include "host/claims/share_terms.hpp"
 #include "host/control/holder.hpp"
@@ -31,19 +32,14 @@ constexpr std::uint64_t passed_over_for_us = 30 * 1'000'000ull;
 // A lock that is held, before anybody is named.
 struct HeldLock {
   unsigned slot, berth;
-  Fd node;
+  Fd node;                                       // empty where it was deleted
+  HeldBerth::By by = HeldBerth::By::lock;
 };
 
 // A holding of whom it is not certain whose it is.
 struct Doubtful {
   unsigned slot, berth;
   std::size_t at;                                // among all
-};
-
-// Berths that somebody keeps from sharers, by the key of their unit.
-struct KeptBerths {
-  std::vector<std::pair<std::string, Fd>> unshared;     // of one that nobody shares: all are kept, one is here
-  std::vector<std::pair<std::string, int>> say_more;    // than their holder has noted
 };
 
 // Exact under alloc: trial locks.
@@ -57,10 +53,11 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
     if (state != SlotLook::Held::by_sharers && look.no_berth_left(slot))
-      kept.unshared.emplace_back(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
+      kept.unshared.emplace(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
     if (state == SlotLook::Held::by_sharers) {
       const std::vector<HeldBerth> berths = look.live_berths(slot);
-      for (const HeldBerth& one : berths) held.push_back({slot, one.berth, nodes.open_share(slot, one.berth - 1, O_RDONLY)});
+      for (const HeldBerth& one : berths)
+        held.push_back({slot, one.berth, nodes.open_share(slot, one.berth - 1, O_RDONLY), one.by});
       // Somebody shares without a berth, unless he has left since. To who wants it the GPU is taken.
       if (berths.empty() && look.try_slot(slot) != SlotLook::Held::no)
         held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
@@ -217,28 +214,21 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Kno
 }
 
 // What a sharer says on his berth decides who sits beside him, not his note. Where they differ somebody else says more there:
-// then the figure is unknown. False there.
-bool count_terms(model::Holding& holding, const HeldLock& lock) {
-  if (!holding.shared) return true;
+// then the figure is unknown.
+void count_terms(model::Holding& holding, const HeldLock& lock, const ClaimDirectory& nodes, KeptBerths& kept) {
+  if (!holding.shared) return;
   const auto terms = terms_on(lock.node.get());
-  const bool as_noted = !holding.verified || (terms && holding.memory_mib == terms->memory_mib &&
-                                              holding.share_with_any == terms->with_any);
-  holding.share_with_any = terms && terms->with_any;
+  const ShareTerms noted{number_of_claim(holding.id), holding.share_with_any, holding.memory_mib.value_or(0)};
+  const bool as_noted = terms && lock.by == HeldBerth::By::lock && (!holding.verified || *terms == noted);
+  holding.share_with_any = as_noted && terms->with_any;
   holding.memory_mib.reset();
-  if (terms && as_noted) holding.memory_mib = terms->memory_mib;
-  return as_noted || !says_anything(lock.node.get());
-}
-
-std::string in_words(const KeptBerths& kept) {
-  const auto more = [](std::size_t units) { return units > 1 ? fmt::format(" and {} more", units - 1) : std::string(); };
-  if (!kept.say_more.empty())
-    return fmt::format("on a sharer's place of {}{} more is locked than he has noted, so that it counts as full: {}",
-                       kept.say_more.front().first, more(kept.say_more.size()),
-                       describe_byte_lockers(kept.say_more.front().second));
-  if (kept.unshared.empty()) return "";
-  return fmt::format("nobody shares {}{}, yet all places for sharers are kept, so that who comes with --share has a GPU alone: "
-                     "{}", kept.unshared.front().first, more(kept.unshared.size()),
-                     describe_berth_keeper(kept.unshared.front().second.get()));
+  if (as_noted) holding.memory_mib = terms->memory_mib;
+  if (lock.by == HeldBerth::By::missed)
+    kept.missed.emplace(holding.key, nodes.open_gpu(lock.slot, O_RDONLY));
+  else if (!as_noted && says_anything(lock.node.get()))
+    kept.by_bytes.emplace(holding.key, nodes.open_share(lock.slot, lock.berth - 1, O_RDONLY));
+  const bool is_nobody = holding.uid == static_cast<uid_t>(-1) && holding.user.empty();
+  if (is_nobody && lock.by != HeldBerth::By::lock) holding.user = "somebody";
 }
 
 // Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper
@@ -342,9 +332,11 @@ std::vector<model::Holding> FifoStore::holdings() {
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();
   if (!doubtful.empty()) name_by_descriptors(holdings, doubtful, (after ? *after : before).notes);
-  for (std::size_t i = 0; i < held.size(); ++i)
-    if (!count_terms(holdings[i], held[i])) kept.say_more.emplace_back(holdings[i].key, held[i].node.get());
-  std::string berths_kept_by = in_words(kept);
+  {
+    std::lock_guard lock(threads_);
+    for (std::size_t i = 0; i < held.size(); ++i) count_terms(holdings[i], held[i], *nodes_, kept);
+  }
+  std::string berths_kept_by = kept.in_words();   // may ask the network for a name
   {
     std::lock_guard lock(threads_);
     berths_kept_by_ = std::move(berths_kept_by);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/byte_range.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/claims/kernel_locks.hpp"
@@ -16,9 +17,8 @@
 namespace thole::host {
 namespace {
 
-constexpr off_t first_mib = 1;                        // byte 0: for my own user alone
-constexpr std::uint64_t most_mib = std::uint64_t{1} << 40;
-constexpr unsigned most_locks = 16;                   // that are gone through; its holder needs one
+constexpr unsigned bits_of_range = 32, bits_of_claim = 30;
+constexpr std::uint64_t most_mib = std::uint64_t{1} << 31;       // half of the range: no two meet
 
 // What would keep me from writing there, as the kernel tells it: any one of the locks.
 std::optional<struct flock> locked_from(int fd, off_t from, off_t length) {
@@ -26,18 +26,6 @@ std::optional<struct flock> locked_from(int fd, off_t from, off_t length) {
   if (::fcntl(fd, F_OFD_GETLK, &found) != 0) return byte_range(F_WRLCK, from, length);   // not known: all of it
   if (found.l_type == F_UNLCK) return std::nullopt;
   return found;
-}
-
-// Behind the last byte that is locked. Unset: there is none.
-std::optional<off_t> end_of_locks(int fd) {
-  off_t end = 0;
-  for (unsigned locks = 0; locks < most_locks; ++locks) {
-    const auto found = locked_from(fd, end, 0);
-    if (!found) return end;
-    if (found->l_len == 0) break;
-    end = found->l_start + found->l_len;
-  }
-  return std::nullopt;
 }
 
 // Locks of the holder's own open file are beside his flock.
@@ -52,9 +40,9 @@ bool locks_bytes_alone(pid_t thread, const char* fd) {
   return (tells_of(" OFDLCK ") || tells_of(" POSIX ")) && !tells_of(" FLOCK ");
 }
 
-std::optional<pid_t> byte_locker(int berth) {
+std::optional<pid_t> byte_locker(int node) {
   struct stat wanted;
-  if (::fstat(berth, &wanted) != 0) return std::nullopt;
+  if (::fstat(node, &wanted) != 0) return std::nullopt;
   Allowance allowance(to_name_holders);
   bool found = false;
   const Stop stop = [&] { return found || allowance.over(); };
@@ -71,30 +59,46 @@ std::optional<pid_t> byte_locker(int berth) {
 
 }  // namespace
 
+std::uint64_t number_of_claim(std::string_view id) { return fnv1a(id) >> (64 - bits_of_claim); }
+
 bool say_terms(int berth, const ShareTerms& terms) {
-  const off_t end = first_mib + static_cast<off_t>(std::min(terms.memory_mib, most_mib));
-  const off_t begin = terms.with_any ? first_mib : 0;
-  if (begin == end) return true;                      // nothing is said
-  struct flock range = byte_range(F_RDLCK, begin, end - begin);
+  const std::uint64_t memory = std::min(terms.memory_mib, most_mib);
+  if (memory == 0) return true;          // nothing is said
+  const std::uint64_t begin = ((terms.claim << 1) | (terms.with_any ? 1u : 0u)) << bits_of_range;
+  struct flock range = byte_range(F_RDLCK, static_cast<off_t>(begin), static_cast<off_t>(memory));
   return ::fcntl(berth, F_OFD_SETLK, &range) == 0;
 }
 
+// The holder's is there all the time: where another is found, the holder's is seen on one side of that. Unless it covers the
+// holder's, of which see above.
 std::optional<ShareTerms> terms_on(int berth) {
-  const auto end = end_of_locks(berth);
-  if (!end || *end <= first_mib) return std::nullopt;
-  return ShareTerms{!locked_from(berth, 0, first_mib), static_cast<std::uint64_t>(*end - first_mib)};
+  const auto found = locked_from(berth, 0, 0);
+  if (!found || found->l_len <= 0) return std::nullopt;          // 0: to the end, however long
+  const auto begin = static_cast<std::uint64_t>(found->l_start), length = static_cast<std::uint64_t>(found->l_len);
+  const std::uint64_t said = begin >> bits_of_range;
+  if (said << bits_of_range != begin || length > most_mib) return std::nullopt;
+  const bool is_alone = (begin == 0 || !locked_from(berth, 0, found->l_start)) &&
+                        !locked_from(berth, found->l_start + found->l_len, 0);
+  return is_alone ? std::optional(ShareTerms{said >> 1, (said & 1) != 0, length}) : std::nullopt;
 }
 
-bool says_anything(int berth) { return locked_from(berth, 0, 0).has_value(); }
+bool say_taken(int unit, unsigned k) {
+  struct flock byte = byte_range(F_RDLCK, k, 1);
+  return ::fcntl(unit, F_OFD_SETLK, &byte) == 0;
+}
 
-std::string describe_byte_lockers(int berth) {
-  if (const auto pid = byte_locker(berth)) return describe_process(*pid) + " locks bytes of it";
+bool is_said_taken(int unit, unsigned k) { return locked_from(unit, k, 1).has_value(); }
+
+bool says_anything(int node) { return locked_from(node, 0, 0).has_value(); }
+
+std::string describe_byte_locker(int node) {
+  if (const auto pid = byte_locker(node)) return describe_process(*pid) + " locks bytes of it";
   return std::string("somebody locks bytes of it") + (::geteuid() != 0 ? " (root is told who: sudo thole doctor)" : "");
 }
 
 std::string describe_berth_keeper(int berth) {
   const bool is_by_bytes = says_anything(berth) && lockers_of(kernel_locks().flocks, berth).empty();
-  return is_by_bytes ? describe_byte_lockers(berth) : describe_keeper(berth);
+  return is_by_bytes ? describe_byte_locker(berth) : describe_keeper(berth);
 }
 
 }  // namespace thole::host

@@ -35,20 +35,28 @@ SlotLook::Held SlotLook::try_slot(unsigned slot) {
   return taken(fd.get(), LOCK_SH, directory_.path()) ? Held::exclusively : Held::by_sharers;
 }
 
+std::optional<HeldBerth> SlotLook::held_berth(unsigned slot, unsigned k, int unit) const {
+  const Fd fd = directory_.open_share(slot, k, O_RDWR);
+  const bool in_time = !to_read_terms_.over();
+  if (fd && taken(fd.get(), LOCK_EX, directory_.path()))
+    return HeldBerth{k + 1, in_time ? terms_on(fd.get()) : std::nullopt};
+  if (fd && (!in_time || says_anything(fd.get()))) return HeldBerth{k + 1, std::nullopt, HeldBerth::By::bytes};
+  if (!in_time || is_said_taken(unit, k)) return HeldBerth{k + 1, std::nullopt, HeldBerth::By::missed};
+  return std::nullopt;
+}
+
 std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) const {
   std::vector<HeldBerth> berths;
-  for (unsigned berth = 0; berth < model::share_berths; ++berth) {
-    Fd fd = directory_.open_share(slot, berth, O_RDWR);
-    if (fd && taken(fd.get(), LOCK_EX, directory_.path())) berths.push_back({berth + 1, terms_on(fd.get())});
-  }
+  const Fd unit = directory_.open_gpu(slot, O_RDONLY);
+  for (unsigned k = 0; k < model::share_berths; ++k)
+    if (const auto held = held_berth(slot, k, unit.get())) berths.push_back(*held);
   return berths;
 }
 
 bool SlotLook::no_berth_left(unsigned slot) const {
-  for (unsigned berth = model::share_berths; berth-- > 0;) {   // who shares takes the first
-    Fd fd = directory_.open_share(slot, berth, O_RDWR);
-    if (!fd || (!says_anything(fd.get()) && !taken(fd.get(), LOCK_EX, directory_.path()))) return false;
-  }
+  const Fd unit = directory_.open_gpu(slot, O_RDONLY);
+  for (unsigned k = model::share_berths; k-- > 0;)   // who shares takes the first
+    if (!unit || !held_berth(slot, k, unit.get())) return false;
   return true;
 }
 
@@ -59,7 +67,11 @@ model::SlotHolder SlotLook::holder_of(unsigned slot, const HeldBerth& held) {
   holder.share_with_any = held.terms && held.terms->with_any;
   if (held.terms) holder.memory_mib = held.terms->memory_mib;
   if (!notes_) return holder;
-  const Note* note = notes_->believed(slot, held.berth, me_);
+  // A note may live longer than the lock that it speaks of: of a share it counts only where the berth says the same claim.
+  const auto is_of_this = [&](const Note& note) {
+    return !holder.shared || (held.terms && held.terms->claim == number_of_claim(note.id));
+  };
+  const Note* note = notes_->believed(slot, held.berth, me_, is_of_this);
   if (!note && notes_->naming(slot, held.berth).size() < 2) return holder;
   const Note* certain = nullptr;
   if (!note || note->until) {                    // the kernel's list is long where many wait

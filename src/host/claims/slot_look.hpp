@@ -21,8 +21,12 @@ namespace thole::host {
 
 // A berth that is held: 0 exclusively, k + 1 berth k.
 struct HeldBerth {
+  // By bytes alone strangers keep a berth, and nobody can take it. Missed is one that is taken by what is said on the unit's
+  // node and not locked: its own was deleted or replaced under its holder, or a stranger says so.
+  enum class By { lock, bytes, missed };
   unsigned berth = 0;
   std::optional<ShareTerms> terms = {};
+  By by = By::lock;
 };
 
 class SlotLook {
@@ -53,12 +57,13 @@ class SlotLook {
   enum class Held { no, exclusively, by_sharers };
   Held try_slot(unsigned slot);                              // keeps the lock when it is free
   std::vector<HeldBerth> live_berths(unsigned slot) const;
-  bool no_berth_left(unsigned slot) const;                   // none can be had by a sharer, whoever has the slot
+  bool no_berth_left(unsigned slot) const;                   // none can be had by a sharer, though nobody has the slot
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
   model::SlotHolder holder_of(unsigned slot, const HeldBerth& held);
+  std::optional<HeldBerth> held_berth(unsigned slot, unsigned k, int unit) const;
 
   const ClaimDirectory& directory_;
   WhoFile& who_;
@@ -68,6 +73,7 @@ class SlotLook {
   uid_t me_ = 0;
   WallTime now_{};
   std::optional<KernelLocks> locks_;
+  mutable Allowance to_read_terms_{under_alloc};   // anybody can lock any number of bytes
 };
 
 }  // namespace thole::host

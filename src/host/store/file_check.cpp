@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/hash.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/schema.hpp"
@@ -46,6 +48,28 @@ off_t size_by_index(const std::string& index) {
   return head_of_log + static_cast<off_t>(header.frames) * (head_of_frame + page);
 }
 
+// It is written from its beginning on, so it never has a hole. It begins with one of two numbers (WAL_MAGIC in wal.c).
+bool has_hole_before(const std::string& log, off_t end) {
+  constexpr std::array<unsigned char, 3> magic{0x37, 0x7f, 0x06};
+  const Fd file = open_at(AT_FDCWD, log.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file) return false;
+  std::array<unsigned char, 3> begin{};
+  if (::pread(file.get(), begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size()) && begin != magic) return true;
+  const off_t hole = ::lseek(file.get(), 0, SEEK_HOLE);
+  return hole >= 0 && hole < end;
+}
+
+// The same byte for the same file in all processes; another one's is met by chance only.
+struct flock byte_of(std::uint64_t file) { return byte_range(F_RDLCK, static_cast<off_t>(file >> 2), 1); }
+
+bool somebody_has_log(const std::string& path) {
+  const std::uint64_t file = file_identity(path);
+  const Fd directory = open_at(AT_FDCWD, path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY);
+  struct flock other = byte_of(file);
+  other.l_type = F_WRLCK;
+  return file != 0 && directory && ::fcntl(directory.get(), F_OFD_GETLK, &other) == 0 && other.l_type != F_UNLCK;
+}
+
 }  // namespace
 
 bool has_content(const std::string& path) {
@@ -56,11 +80,31 @@ bool has_content(const std::string& path) {
       "nothing was changed; try again");
 }
 
-// An index is given its size only after the log is there.
+std::uint64_t file_identity(const std::string& path) {
+  struct statx about {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) {
+    if (says_absent(errno)) return 0;
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
+        "try again; if the disk has trouble, dmesg says so");
+  }
+  const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
+                                 static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};
+  return fnv1a({reinterpret_cast<const char*>(parts), sizeof parts}) | 1;
+}
+
+void say_log_is_there(int directory, std::uint64_t file) {
+  struct flock lock = byte_of(file);
+  ::fcntl(directory, F_OFD_SETLK, &lock);   // fails where no locks are to be had: then it is not said
+}
+
 bool log_is_lost(const std::string& path) {
+  const std::string log = path + "-wal", index = path + "-shm";
+  const bool is_open = somebody_has_log(path);   // before the look at the log: it was there when that was said
   struct stat about{};
-  if (::stat((path + "-wal").c_str(), &about) == 0) return about.st_size < size_by_index(path + "-shm");
-  return says_absent(errno) && has_content(path + "-shm");
+  if (::stat(log.c_str(), &about) != 0)          // an index is given its size only after the log is there
+    return says_absent(errno) && (has_content(index) || is_open);
+  const off_t known = size_by_index(index);
+  return known > 0 && (about.st_size < known || has_hole_before(log, known));
 }
 
 void check_queue_file(const std::string& directory) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,10 +14,20 @@ namespace thole::host {
 // looked at is none that one could begin anew.
 bool has_content(const std::string& path);
 
-// SQLite's log of the file was removed while its index knows of it, or is shorter than that one says, where somebody uses it
-// (else it is as after a power cut, and SQLite reads the log anew). What is there is told by `lost_log`. Certain of a short one
-// only where nobody writes meanwhile; asked by who has no connection to the file open, whose locks would go with ours.
+// SQLite's log of the file was removed while its index or who has it open knows of it; or it is not what its index says, where
+// somebody uses that: shorter, or longer again with a hole in it, for who has it open goes on to write where he was. (Where
+// nobody uses the index it is as after a power cut, and SQLite reads the log anew.) What is there is told by `lost_log`.
+// Certain of one that is there only where nobody writes meanwhile; asked by who has no connection to the file open, whose locks
+// would go with ours.
 bool log_is_lost(const std::string& path);
+
+// Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
+// and index are removed together.
+void say_log_is_there(int directory, std::uint64_t file);
+
+// Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none. Throws
+// where that cannot be seen.
+std::uint64_t file_identity(const std::string& path);
 inline constexpr std::string_view lost_log = "somebody has removed or cut the queue's log, and what was only in that is lost";
 
 // By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).

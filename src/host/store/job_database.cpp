@@ -15,7 +15,6 @@
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
@@ -28,20 +27,6 @@ namespace {
 
 constexpr off_t page_in_log = 4096 + 24;
 constexpr std::uint64_t most_numbers = 1'000'000'000'000;   // of jobs; a larger one is the name of something else
-
-// Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none. Throws
-// where that cannot be seen.
-std::uint64_t file_identity(const std::string& path) {
-  struct statx about {};
-  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) {
-    if (says_absent(errno)) return 0;
-    throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
-        "try again; if the disk has trouble, dmesg says so");
-  }
-  const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
-                                 static_cast<std::uint64_t>(about.stx_btime.tv_sec), about.stx_btime.tv_nsec};
-  return fnv1a({reinterpret_cast<const char*>(parts), sizeof parts}) | 1;
-}
 
 std::uint32_t origin_of(std::uint64_t file) { return static_cast<std::uint32_t>(file ^ file >> 32) | (file != 0 ? 1 : 0); }
 
@@ -79,6 +64,14 @@ Error untold_commit(const Error& why) {
 
 // Where the index of a log is put that was lost.
 std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
+
+// One that is gone too has something in its place. False (errno) where that cannot be.
+bool put_away_index(const std::string& path) {
+  if (::rename((path + "-shm").c_str(), lost_index(path).c_str()) == 0) return true;
+  if (!says_absent(errno)) return false;
+  const Fd in_its_place = create_at(AT_FDCWD, lost_index(path).c_str(), O_WRONLY | O_NOFOLLOW, 0600);
+  return in_its_place && write_all(in_its_place.get(), lost_log);
+}
 
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
@@ -144,7 +137,13 @@ void JobDatabase::look_where_it_is() {
         .about(directory_ + "/queue.db")
         .hint("what runs goes on to its end; thole submit begins a new queue");
   }
-  if (database_ && (database_->has_met_damage() || files_there() != files_)) close();   // others may have mended it since
+  if (!database_) return;
+  if (files_there() != files_) {
+    before_ = std::move(guard_);                 // says until it is open again that there was a log
+    close();
+  } else if (database_->has_met_damage()) {
+    close();                                     // others may have mended it since
+  }
 }
 
 // Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save
@@ -219,6 +218,8 @@ void JobDatabase::open() {
     throw;
   }
   files_ = files_there();
+  if (files_.log != 0 && guard_) say_log_is_there(guard_.get(), file);
+  before_.reset();
   if (origin_ == 0) origin_ = origin_of(file);
   if (origin_of(files_.file) == origin_) return;
   close();                                       // it was set aside while we opened it
@@ -235,7 +236,7 @@ bool JobDatabase::forget_lost_log(const std::string& path) {
   if (log_is_lost(path)) {
     const Turnstile::Pass pass = turnstile_->pass();
     if (log_is_lost(path)) {                     // or somebody else was here first
-      if (::rename((path + "-shm").c_str(), lost_index(path).c_str()) != 0)
+      if (!put_away_index(path))
         throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
             .because(errno);
       if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");

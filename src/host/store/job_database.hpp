@@ -102,6 +102,7 @@ class JobDatabase {
   std::optional<Database> database_;
   Watchers watchers_;
   Fd guard_;                                     // a shared lock of the directory: what cleans /var/tmp leaves it alone
+  Fd before_;                                    // that of what is opened anew
   Fd index_;                                     // a shared lock of SQLite's index of the log; see keep_index()
   std::optional<Durable> durable_;               // as the file is set now
   int pages_ = 0;

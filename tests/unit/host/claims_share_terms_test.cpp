@@ -46,49 +46,83 @@ class Terms : public testing::Test {
 TEST_F(Terms, AreReadAsTheyWereSaidAndEndWithTheirDescriptor) {
   EXPECT_FALSE(seen());
   EXPECT_FALSE(says_anything(open().get()));
-  for (const bool with_any : {true, false}) {
-    ASSERT_TRUE(say_terms(mine_.get(), {with_any, 8192}));
-    EXPECT_EQ(seen(), (ShareTerms{with_any, 8192}));
-    EXPECT_TRUE(says_anything(open().get()));
-    mine_ = open();
-    EXPECT_FALSE(seen());
-  }
+  const std::uint64_t largest = (std::uint64_t{1} << 30) - 1;
+  for (const std::uint64_t claim : {std::uint64_t{0}, number_of_claim("0123456789abcdef"), largest})
+    for (const bool with_any : {true, false}) {
+      ASSERT_TRUE(say_terms(mine_.get(), {claim, with_any, 8192}));
+      EXPECT_EQ(seen(), (ShareTerms{claim, with_any, 8192}));
+      EXPECT_TRUE(says_anything(open().get()));
+      mine_ = open();
+      EXPECT_FALSE(seen());
+    }
+  EXPECT_LE(number_of_claim("0123456789abcdef"), largest);
+  EXPECT_NE(number_of_claim("0123456789abcdef"), number_of_claim("0123456789abcdee"));
 }
 
 TEST_F(Terms, OfAShareWithoutAFigureAreUnknown) {
-  ASSERT_TRUE(say_terms(mine_.get(), {true, 0}));
-  EXPECT_FALSE(seen());
-  ASSERT_TRUE(say_terms(mine_.get(), {false, 0}));
+  ASSERT_TRUE(say_terms(mine_.get(), {1, true, 0}));
   EXPECT_FALSE(seen());
 }
 
 TEST_F(Terms, AFigureBeyondAllMeasureIsSaidAsALargeOne) {
-  ASSERT_TRUE(say_terms(mine_.get(), {true, std::numeric_limits<std::uint64_t>::max()}));
-  ASSERT_TRUE(seen());
-  EXPECT_GT(seen()->memory_mib, std::uint64_t{1} << 36);
+  ASSERT_TRUE(say_terms(mine_.get(), {1, true, std::numeric_limits<std::uint64_t>::max()}));
+  EXPECT_EQ(seen(), (ShareTerms{1, true, std::uint64_t{1} << 31}));
 }
 
-TEST_F(Terms, LocksOfOthersOnlyAddToThem) {
-  ASSERT_TRUE(say_terms(mine_.get(), {true, 8192}));
-  {
-    const Fd within = lock(F_RDLCK, 5, 100), beside = lock(F_RDLCK, 8000, 1193);
-    EXPECT_EQ(seen(), (ShareTerms{true, 9192}));
-    const Fd private_ = lock(F_RDLCK, 0, 1), far = lock(F_WRLCK, 20001, 1000);
-    EXPECT_EQ(seen(), (ShareTerms{false, 21000}));
-    const Fd endless = lock(F_RDLCK, 30000, 0);
-    EXPECT_FALSE(seen());
-  }
-  EXPECT_EQ(seen(), (ShareTerms{true, 8192}));
-  std::vector<Fd> many;
-  for (off_t i = 0; i < 100; ++i) many.push_back(lock(F_RDLCK, 10000 + 2 * i, 1));
-  EXPECT_FALSE(seen()) << "they are not all gone through";
+// Each kind of lock that there can be beside it; `at`: where it begins.
+TEST_F(Terms, LocksOfOthersSayNoLess) {
+  const off_t range = off_t{1} << 32, begin = 10 * range, mib = 8192;   // of claim 5, for its own user alone
+  const ShareTerms mine{5, false, mib};
+  ASSERT_TRUE(say_terms(mine_.get(), mine));
+  for (const auto kind : {short{F_RDLCK}, short{F_WRLCK}})
+    for (const off_t from : {off_t{0}, range, begin - range, begin - 1, begin + mib, begin + range, 11 * range + 5}) {
+      const Fd other = open();
+      struct flock beside = byte_range(kind, from, 1);
+      ASSERT_EQ(::fcntl(other.get(), F_OFD_SETLK, &beside), 0);
+      EXPECT_FALSE(seen()) << from;
+    }
+  for (const off_t from : {off_t{0}, range, begin - range, begin - 1, begin, begin + 1, begin + mib - 1})
+    for (const off_t to : {begin + 1, begin + mib - 1, begin + mib, begin + mib + 1, begin + range, begin + 2 * range,
+                           off_t{0}}) {
+      if (to != 0 && to <= from) continue;
+      const Fd other = lock(F_RDLCK, from, to == 0 ? 0 : to - from);
+      const auto terms = seen();
+      if (terms) {
+        EXPECT_FALSE(terms->with_any) << from << " to " << to;
+        EXPECT_GE(terms->memory_mib, mine.memory_mib) << from << " to " << to;
+      }
+      // The kernel tells the lock that it meets first: whichever that is.
+      const Fd again = lock(F_RDLCK, from, to == 0 ? 0 : to - from);
+      EXPECT_TRUE(!seen() || (!seen()->with_any && seen()->memory_mib >= mine.memory_mib));
+    }
+  EXPECT_EQ(seen(), mine);
+}
+
+TEST_F(Terms, LocksThatWereThereBeforeSayNoLess) {
+  const off_t range = off_t{1} << 32, begin = 10 * range;
+  for (const off_t from : {off_t{0}, begin - range, begin - 1, begin, begin + 1})
+    for (const off_t to : {begin + 2, begin + 8192, begin + 9000, begin + range + 1, off_t{0}}) {
+      const Fd other = lock(F_RDLCK, from, to == 0 ? 0 : to - from);
+      EXPECT_TRUE(says_anything(mine_.get()));
+      ASSERT_TRUE(say_terms(mine_.get(), {5, false, 8192}));
+      const auto terms = seen();
+      EXPECT_TRUE(!terms || (!terms->with_any && terms->memory_mib >= 8192)) << from << " to " << to;
+      mine_ = open();
+    }
 }
 
 TEST_F(Terms, AreNotSaidWhereAWriteLockIsInTheWay) {
-  const Fd other = lock(F_WRLCK, 100, 1);
-  EXPECT_TRUE(says_anything(mine_.get()));
-  EXPECT_FALSE(say_terms(mine_.get(), {true, 8192}));
-  EXPECT_TRUE(say_terms(mine_.get(), {true, 99}));
+  const Fd other = lock(F_WRLCK, (off_t{11} << 32) + 100, 1);
+  EXPECT_FALSE(say_terms(mine_.get(), {5, true, 8192}));
+  EXPECT_TRUE(say_terms(mine_.get(), {5, true, 99}));
+}
+
+TEST_F(Terms, ABerthThatIsSaidToBeTakenIsSoOnTheUnitAlone) {
+  for (unsigned k = 0; k < 16; ++k) EXPECT_FALSE(is_said_taken(open().get(), k));
+  ASSERT_TRUE(say_taken(mine_.get(), 3));
+  for (unsigned k = 0; k < 16; ++k) EXPECT_EQ(is_said_taken(open(O_RDONLY).get(), k), k == 3);
+  mine_ = open();
+  EXPECT_FALSE(is_said_taken(open().get(), 3));
 }
 
 }  // namespace
