@@ -62,7 +62,7 @@ Queue::Queue(Wire& wire, std::string directory, std::string unexpected)
     if (belongs_to_runner(name)) variables.emplace(name, value);
   for (const auto& [name, value] : variables) command.environment.push_back(name + "=" + value);
   parts_.reset(new Parts{.jobs = host::SqliteJobStore({.directory = directory_, .kept = [this](const std::string& by) {
-                           if (const auto& say = wire_.when_kept) say(by);
+                           return !wire_.when_kept || wire_.when_kept(by);
                          }}),
                          .door = {directory_, std::move(command)},
                          .lanes = host::LocalLanes(directory_),
@@ -107,13 +107,15 @@ app::QueuePorts Queue::ports() {
           .queue = directory_,
           .host = name.empty() ? "localhost" : name,
           .boot = host::known_boot(),
-          .say = [this](const std::string& text) {
-            const Fd log = create_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_APPEND, 0600);
-            if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&
-                ::ftruncate(log.get(), 0) != 0)
-              return;
-            write_all(log.get(), fmt::format("{} {}\n", format_iso(wire_.clock().wall()), printable(in_one_line(text), 2000)));
-          }};
+          .say = [this](const std::string& text) { say_in_log(text); }};
+}
+
+bool Queue::say_in_log(const std::string& text) {
+  const Fd log = create_at(AT_FDCWD, (directory_ + "/runner.log").c_str(), O_WRONLY | O_APPEND, 0600);
+  if (log && static_cast<std::size_t>(std::max<off_t>(::lseek(log.get(), 0, SEEK_END), 0)) > longest_runner_log &&
+      ::ftruncate(log.get(), 0) != 0)
+    return false;
+  return write_all(log.get(), fmt::format("{} {}\n", format_iso(wire_.clock().wall()), printable(in_one_line(text), 2000)));
 }
 
 void Queue::run(bool relieves) {
@@ -124,7 +126,7 @@ void Queue::run(bool relieves) {
   options.keep.ended_for = settings.queue_keep;
   options.relieves = relieves;
   const app::QueuePorts all = ports();
-  wire_.when_kept = all.say;
+  wire_.when_kept = [this](const std::string& text) { return say_in_log(text); };
   try {
     app::run_runner(all, alarm, options);
   } catch (const Error& error) {

@@ -57,7 +57,8 @@ class Wire {
   app::Site& site();               // of observer, store, clock and the settings
   app::RunPorts run_ports();
   host::QueuePaths queue_paths();
-  std::function<void(const std::string& by)> when_kept;   // somebody keeps the queue from being written; from another thread
+  // Somebody keeps the queue from being written, or has lost its log; from another thread. False: it could not be said.
+  std::function<bool(const std::string&)> when_kept;
   Queue& queue();                  // made where there is none; throws Error(unavailable)
   Queue* find_queue();             // for looking only; null where there is none
   std::optional<model::JobId> job_of_lane(pid_t pid);   // as port::QueueDoor has it

@@ -28,15 +28,15 @@ def test_who_keeps_all_places_for_sharers_stops_no_sharer_and_is_named(lab):
     lab.init()
     mallory = lab.start_python("mallory", KEEPER)
     by_name = not ("hidepid" in lab.words and kernel() < (6, 13)) and "container" not in lab.words
-    kept = f"pid {mallory.pid}" if by_name else "all places for sharers"
+    kept = f"pid {mallory.pid}" if by_name else "places for sharers are kept"
     done = lab.thole("alice", "run", "--no-wait", *SHARE, "--", "true")
     assert done.returncode == 0, done.stderr
     assert "is yours alone" in done.stderr, done.stderr
     assert not by_name or ("of mallory" in done.stderr and kept in done.stderr), done.stderr
     for words in (("status",), ("why", "0"), ("why",), ("doctor",)):
         told = one_line(lab.thole("alice", *words).stdout)
-        assert "all places for sharers" in told and kept in told, (words, told)
-    assert "all places for sharers" in lab.status("bob")["claims_problem"]
+        assert "places for sharers are kept" in told and kept in told, (words, told)
+    assert "places for sharers are kept" in lab.status("bob")["claims_problem"]
 
     # One sharer for each GPU, with the whole of it: nobody else is beside him, sharing or not.
     sharers = [lab.hold("alice", *SHARE) for _ in range(4)]
@@ -128,6 +128,33 @@ def test_who_says_more_on_a_sharers_place_lets_nobody_in_and_is_told(lab, first)
     end(alice)
 
 
+# Keeps one place of a GPU that nobody has.
+ONE = """
+import fcntl, glob, os, struct, sys
+kind, key = sys.argv[1], sys.argv[2]
+name = f"gpu.{key}" if kind == "byte of the GPU" else f"share.{key}.9"
+kept = os.open("/run/thole/" + name, os.O_RDONLY | os.O_NONBLOCK)
+if kind == "lock": fcntl.flock(kept, fcntl.LOCK_EX)
+else: fcntl.fcntl(kept, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 9, 1, 0))      # F_OFD_SETLK
+print("up", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", ["lock", "byte", "byte of the GPU"])
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_who_keeps_one_place_of_a_gpu_that_nobody_has_stops_no_sharer_and_is_told(lab, kind):
+    lab.init()
+    mallory = lab.start_python("mallory", ONE, kind, lab.status()["gpus"][0]["uuid"])
+    for more in (("--no-wait",), ("--wait", "20s"), ("--no-wait", "-g", "2")):
+        done = lab.thole("bob", "run", *more, *SHARE, "--", "true")
+        assert done.returncode == 0 and "is yours alone" in done.stderr, done
+    told = one_line(lab.thole("root", "status").stdout)
+    assert "places for sharers are kept" in told and "of mallory" in told, told
+    end(mallory)
+    done = lab.thole("bob", "run", "--no-wait", *SHARE, "--", "true")
+    assert done.returncode == 0 and "alone" not in done.stderr, done
+
+
 @pytest.mark.parametrize("kind", ["read", "write"])
 @pytest.mark.parametrize("lab", ["plain"], indirect=True)
 def test_who_locks_bytes_of_all_places_stops_no_sharer_and_is_told(lab, kind):
@@ -139,7 +166,7 @@ def test_who_locks_bytes_of_all_places_stops_no_sharer_and_is_told(lab, kind):
     for user in ("bob", "root"):
         told = one_line(lab.thole(user, "status").stdout)
         who = "of mallory locks bytes of it" if user == "root" else "somebody locks bytes of it"
-        assert "all places for sharers" in told and who in told, (user, told)
+        assert "places for sharers are kept" in told and who in told, (user, told)
     end(mallory)
 
 

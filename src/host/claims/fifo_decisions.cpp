@@ -86,7 +86,7 @@ std::vector<std::uint64_t> FifoTicket::passed_for(Pass& pass, const std::vector<
 bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths) {
   Fd lock = pass.look.kept(slot);
   unsigned berth = 0;
-  Fd share = entry_.shared ? take_berth(pass, slot, berth) : Fd();
+  Fd share = entry_.shared ? take_berth(pass, slot, static_cast<bool>(lock), berth) : Fd();
   if (share) lock.reset();  // never converted: a failed conversion would lose the lock
   if (!lock) {
     lock = pass.nodes.open_gpu(slot, O_RDWR);
@@ -105,26 +105,31 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
   if (!found) return false;   // what has its name now is asked for next
   if (!pass.nodes.is_node(*found)) pass.nodes.gpu_is_no_lock(slot);
   pass.nodes.accept(found->st_ino, slot);
-  if (entry_.shared && !share) alone_.push_back({pass.nodes.slots()[slot], pass.nodes.open_share(slot, 0, O_RDONLY)});
   claim.keys.push_back(pass.nodes.slots()[slot]);
-  if (share) claim.locks.push_back(std::move(share));
+  // At every death the berth goes first, as its number is higher: nobody keeps one of a unit that nobody has.
+  if (share && share.get() < lock.get()) share = Fd(::fcntl(share.get(), F_DUPFD_CLOEXEC, lock.get() + 1));
   claim.locks.push_back(std::move(lock));
+  if (share) claim.locks.push_back(std::move(share));
   berths.push_back(berth);
   return true;
 }
 
-// A sharer's berth on a unit, and on it what he says of his share. Anybody can lock all of them; where they are, a sharer takes
-// the unit for himself, if nobody has it: then nobody shares it, so whoever has the berths is no sharer.
-Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
+// A sharer's berth on a unit, and on it what he says of his share. Anybody can keep some: who has one of a unit that nobody has
+// is no sharer, and nobody could sit there for certain; so a sharer takes that unit for himself.
+Fd FifoTicket::take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigned& berth) {
+  const std::vector<HeldBerth> kept = nobody_has_it ? pass.look.live_berths(slot) : pass.look.held_berths(slot);
+  if (nobody_has_it && !kept.empty()) {
+    alone_.emplace_back(pass.nodes.slots()[slot], BerthKeeper(pass.nodes, slot, kept.front()));
+    return Fd();
+  }
   const ShareTerms terms{number_of_claim(last_part(entry_.id)), entry_.share_with_any, entry_.memory_mib};
-  const Fd unit = pass.nodes.open_gpu(slot, O_RDONLY);
   for (unsigned k = 0; k < model::share_berths; ++k) {
-    if (is_said_taken(unit.get(), k)) continue;
+    if (std::ranges::find(kept, k + 1, &HeldBerth::berth) != kept.end()) continue;
     Fd node = pass.nodes.open_share(slot, k, O_RDWR, true);
     if (node) store_.hook("share opened");
     if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
-    if (says_anything(node.get()) || !say_terms(node.get(), terms)) continue;
+    if (!say_terms(node.get(), terms)) continue;
     berth = k + 1;
     return node;
   }
@@ -133,10 +138,8 @@ Fd FifoTicket::take_berth(Pass& pass, unsigned slot, unsigned& berth) {
 
 // May ask the network for a name: not under alloc.
 void FifoTicket::say_who_keeps_berths() {
-  for (const auto& [key, node] : std::exchange(alone_, {})) {
-    const std::string keeper = node ? ": " + describe_berth_keeper(node.get()) : "";
-    caution(key + " is yours alone: no place for sharers can be had there" + keeper);
-  }
+  for (const auto& [key, keeper] : std::exchange(alone_, {}))
+    caution(key + " is yours alone: places for sharers are kept there, though nobody shares it: " + keeper.in_words());
 }
 
 void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths,
@@ -180,7 +183,7 @@ bool FifoTicket::still_admitted(const model::Rule& rule) {
   pass.queue.read();
   model::QueueView view;
   view.neighbours_choose = pass.view.neighbours_choose;
-  pass.look.fill(view.slots, {});
+  pass.look.fill(view.slots, entry_.leave == 0 ? model::SlotSet() : wants_.eligible, /*try_all=*/true);
   std::vector<unsigned> mine;
   for (const Shared& shared : shared_) {
     if (shared.slot >= view.slots.size()) return false;
@@ -196,7 +199,7 @@ bool FifoTicket::still_admitted(const model::Rule& rule) {
       const auto at = std::ranges::find(held, own->berth, &HeldBerth::berth);
       if (at != held.end()) holders.erase(holders.begin() + (at - held.begin()));
     } else if (entry_.leave == 0) {                           // no other slot is in question
-      holders.emplace_back().uid = static_cast<std::uint32_t>(-1);
+      holders.push_back(somebody());
     }
   }
   const model::Decision decision = rule(view, std::nullopt, wants_, pass.now);
@@ -236,7 +239,9 @@ bool FifoTicket::watch(Pass& pass, const model::Wait& decision, Watches& watches
   for (std::uint64_t number : decision.follow)
     if (!watch_ticket(pass, number, watches)) return false;
   for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
-    if (decision.watch.test(slot) && !pass.view.slots[slot].holders.empty() && !watch_slot(pass, slot, watches)) return false;
+    if (decision.watch.test(slot) && !avoided_.test(slot) && !pass.view.slots[slot].holders.empty() &&
+        !watch_slot(pass, slot, watches))
+      return false;
   return true;
 }
 

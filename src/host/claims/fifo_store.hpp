@@ -194,7 +194,7 @@ class FifoTicket : public port::Ticket {
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   std::vector<std::uint64_t> passed_for(Pass& pass, const std::vector<unsigned>& slots);
   bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths);
-  Fd take_berth(Pass& pass, unsigned slot, unsigned& berth);
+  Fd take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigned& berth);
   void say_who_keeps_berths();
   void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths, port::ClaimParts& claim);
   bool still_admitted(const model::Rule& rule);
@@ -223,8 +223,8 @@ class FifoTicket : public port::Ticket {
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
   std::vector<Shared> shared_;           // of the claim just taken
-  struct Alone { std::string key; Fd berth; };
-  std::vector<Alone> alone_;             // its units where a sharer found no berth; a berth of each
+  std::vector<std::pair<std::string, BerthKeeper>> alone_;   // its units where others keep berths that nobody shares by
+  model::SlotSet avoided_;               // in this step: taken and given back too often
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<WrittenTicket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

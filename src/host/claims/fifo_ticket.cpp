@@ -27,6 +27,7 @@ constexpr const char* not_waited_for =        // anybody can keep it for ever, s
     "users the first";
 constexpr Millis least_waited{5};             // for safe-gpu's users, each time
 constexpr unsigned most_asks = 64 + model::max_slots;
+constexpr unsigned most_given_back = 3;   // units in one step, before others are looked for
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
@@ -65,6 +66,8 @@ std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
   // Woken by an end I am usually the next and need no notes; looking by myself, or called for, I may have to plan with ends.
   if (entry_.shared || (turn_ && (last_wake_ == port::Wake::again || last_wake_ == port::Wake::nudge))) collect_notes();
   Outcome outcome = Outcome::done;
+  avoided_.reset();
+  unsigned given_back = 0;
   for (unsigned restart = 0; restart < 10; ++restart) {
     std::optional<port::Claim> claim;
     outcome = try_step(rule, claim);
@@ -86,6 +89,8 @@ std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
     } else if (claim && entry_.shared && !still_admitted(rule)) {
       claim.reset();
       pass_on();
+      if (++given_back >= most_given_back)
+        for (const Shared& shared : shared_) avoided_.set(shared.slot);
       pause_at_random();
       collect_notes();
     } else {
@@ -190,8 +195,9 @@ void FifoTicket::look_at_queue(Pass& pass) {
   // Beside whom a sharer sits is never left to a mark that anybody can wipe; nor is whether those before me could start.
   const auto mine = turn_ ? std::optional(turn_->ticket.view.number) : std::nullopt;
   pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, wants_.eligible));
-  if (!notes_) return;
-  inform(pass, pass.view.slots);
+  if (notes_) inform(pass, pass.view.slots);
+  for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
+    if (avoided_.test(slot)) pass.view.slots[slot].holders.push_back(somebody());
 }
 
 void FifoTicket::inform(Pass& pass, std::vector<model::SlotView>& slots) {

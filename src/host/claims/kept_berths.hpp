@@ -4,14 +4,14 @@
 #include <map>
 #include <string>
 
-#include "base/fd.hpp"
+#include "host/claims/slot_look.hpp"
 
 namespace thole::host {
 
 struct KeptBerths {
-  std::map<std::string, Fd> by_bytes;    // of a unit that is shared: locks of others lie on it
-  std::map<std::string, Fd> missed;      // of such a unit; here the unit's node, on which it is said to be taken
-  std::map<std::string, Fd> unshared;    // of a unit that nobody shares: all are kept
+  std::map<std::string, BerthKeeper> by_bytes;    // of a unit that is shared: locks of others lie on it
+  std::map<std::string, BerthKeeper> missed;      // of such a unit
+  std::map<std::string, BerthKeeper> unshared;    // of a unit that nobody shares
 
   std::string in_words() const;          // "" where there are none; may ask the network for a name
 };

@@ -52,10 +52,10 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
     if (nodes.slots()[slot].empty()) continue;
     SlotLook::Held state = look.try_slot(slot);
     if (state == SlotLook::Held::exclusively) held.push_back({slot, 0, nodes.open_gpu(slot, O_RDONLY)});
-    if (state != SlotLook::Held::by_sharers && look.no_berth_left(slot))
-      kept.unshared.emplace(nodes.slots()[slot], nodes.open_share(slot, 0, O_RDONLY));
+    const std::vector<HeldBerth> berths = look.live_berths(slot);
+    if (state != SlotLook::Held::by_sharers && !berths.empty())
+      kept.unshared.emplace(nodes.slots()[slot], BerthKeeper(nodes, slot, berths.front()));
     if (state == SlotLook::Held::by_sharers) {
-      const std::vector<HeldBerth> berths = look.live_berths(slot);
       for (const HeldBerth& one : berths)
         held.push_back({slot, one.berth, nodes.open_share(slot, one.berth - 1, O_RDONLY), one.by});
       // Somebody shares without a berth, unless he has left since. To who wants it the GPU is taken.
@@ -224,9 +224,9 @@ void count_terms(model::Holding& holding, const HeldLock& lock, const ClaimDirec
   holding.memory_mib.reset();
   if (as_noted) holding.memory_mib = terms->memory_mib;
   if (lock.by == HeldBerth::By::missed)
-    kept.missed.emplace(holding.key, nodes.open_gpu(lock.slot, O_RDONLY));
+    kept.missed.emplace(holding.key, BerthKeeper(nodes, lock.slot, {lock.berth, {}, lock.by}));
   else if (!as_noted && says_anything(lock.node.get()))
-    kept.by_bytes.emplace(holding.key, nodes.open_share(lock.slot, lock.berth - 1, O_RDONLY));
+    kept.by_bytes.emplace(holding.key, BerthKeeper(nodes, lock.slot, {lock.berth, {}, HeldBerth::By::bytes}));
   const bool is_nobody = holding.uid == static_cast<uid_t>(-1) && holding.user.empty();
   if (is_nobody && lock.by != HeldBerth::By::lock) holding.user = "somebody";
 }

@@ -96,9 +96,4 @@ std::string describe_byte_locker(int node) {
   return std::string("somebody locks bytes of it") + (::geteuid() != 0 ? " (root is told who: sudo thole doctor)" : "");
 }
 
-std::string describe_berth_keeper(int berth) {
-  const bool is_by_bytes = says_anything(berth) && lockers_of(kernel_locks().flocks, berth).empty();
-  return is_by_bytes ? describe_byte_locker(berth) : describe_keeper(berth);
-}
-
 }  // namespace thole::host

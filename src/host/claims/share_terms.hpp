@@ -52,10 +52,8 @@ bool is_said_taken(int unit, unsigned k);
 // Does anybody lock bytes of a node?
 bool says_anything(int node);
 
-// Who keeps a berth from sharers, or says more there than its holder: by a flock of it (describe_keeper), or by bytes alone.
-// For those the kernel names nobody; root is told whose descriptors have them, and everybody his own. May ask the network for
-// a name.
-std::string describe_berth_keeper(int berth);
+// Who locks bytes of this node and has no flock of it, in words. The kernel names nobody; root is told whose descriptors have
+// them, and everybody his own. May ask the network for a name.
 std::string describe_byte_locker(int node);
 
 }  // namespace thole::host

@@ -23,6 +23,15 @@ bool taken(int fd, int operation, const std::string& path) {
 
 }  // namespace
 
+BerthKeeper::BerthKeeper(const ClaimDirectory& nodes, unsigned slot, const HeldBerth& held)
+    : node(held.by == HeldBerth::By::missed ? nodes.open_gpu(slot, O_RDONLY)
+                                             : nodes.open_share(slot, held.berth - 1, O_RDONLY)),
+      by(held.by) {}
+
+std::string BerthKeeper::in_words() const {
+  return by == HeldBerth::By::lock ? describe_keeper(node.get()) : describe_byte_locker(node.get());
+}
+
 SlotLook::Held SlotLook::try_slot(unsigned slot) {
   if (kept_[slot]) return Held::no;
   Fd fd = directory_.open_gpu(slot, O_RDWR);
@@ -35,7 +44,7 @@ SlotLook::Held SlotLook::try_slot(unsigned slot) {
   return taken(fd.get(), LOCK_SH, directory_.path()) ? Held::exclusively : Held::by_sharers;
 }
 
-std::optional<HeldBerth> SlotLook::held_berth(unsigned slot, unsigned k, int unit) const {
+std::optional<HeldBerth> SlotLook::held_berth(unsigned slot, unsigned k, int unit) {
   const Fd fd = directory_.open_share(slot, k, O_RDWR);
   const bool in_time = !to_read_terms_.over();
   if (fd && taken(fd.get(), LOCK_EX, directory_.path()))
@@ -45,7 +54,7 @@ std::optional<HeldBerth> SlotLook::held_berth(unsigned slot, unsigned k, int uni
   return std::nullopt;
 }
 
-std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) const {
+std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) {
   std::vector<HeldBerth> berths;
   const Fd unit = directory_.open_gpu(slot, O_RDONLY);
   for (unsigned k = 0; k < model::share_berths; ++k)
@@ -53,17 +62,9 @@ std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) const {
   return berths;
 }
 
-bool SlotLook::no_berth_left(unsigned slot) const {
-  const Fd unit = directory_.open_gpu(slot, O_RDONLY);
-  for (unsigned k = model::share_berths; k-- > 0;)   // who shares takes the first
-    if (!unit || !held_berth(slot, k, unit.get())) return false;
-  return true;
-}
-
 model::SlotHolder SlotLook::holder_of(unsigned slot, const HeldBerth& held) {
-  model::SlotHolder holder;
+  model::SlotHolder holder = somebody();
   holder.shared = held.berth != 0;
-  holder.uid = static_cast<std::uint32_t>(-1);
   holder.share_with_any = held.terms && held.terms->with_any;
   if (held.terms) holder.memory_mib = held.terms->memory_mib;
   if (!notes_) return holder;

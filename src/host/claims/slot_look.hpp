@@ -29,6 +29,20 @@ struct HeldBerth {
   By by = By::lock;
 };
 
+// Who keeps it from sharers, in words. May ask the network for a name.
+struct BerthKeeper {
+  Fd node;                               // of the berth; of the unit where it is missed
+  HeldBerth::By by;
+
+  BerthKeeper(const ClaimDirectory& nodes, unsigned slot, const HeldBerth& held);
+  std::string in_words() const;
+};
+
+// One of whom nothing is known: for whoever shares the unit is full.
+inline model::SlotHolder somebody() {
+  return {.uid = static_cast<std::uint32_t>(-1), .shared = true, .memory_mib = {}, .until = {}};
+}
+
 class SlotLook {
  public:
   SlotLook(const ClaimDirectory& directory, WhoFile& who) : directory_(directory), who_(who) {}
@@ -56,14 +70,13 @@ class SlotLook {
 
   enum class Held { no, exclusively, by_sharers };
   Held try_slot(unsigned slot);                              // keeps the lock when it is free
-  std::vector<HeldBerth> live_berths(unsigned slot) const;
-  bool no_berth_left(unsigned slot) const;                   // none can be had by a sharer, though nobody has the slot
+  std::vector<HeldBerth> live_berths(unsigned slot);
 
  private:
   void add_holders(model::SlotView& view, unsigned slot, Held held);
   void show_holders(model::SlotView& view, unsigned slot);
   model::SlotHolder holder_of(unsigned slot, const HeldBerth& held);
-  std::optional<HeldBerth> held_berth(unsigned slot, unsigned k, int unit) const;
+  std::optional<HeldBerth> held_berth(unsigned slot, unsigned k, int unit);
 
   const ClaimDirectory& directory_;
   WhoFile& who_;
@@ -73,7 +86,7 @@ class SlotLook {
   uid_t me_ = 0;
   WallTime now_{};
   std::optional<KernelLocks> locks_;
-  mutable Allowance to_read_terms_{under_alloc};   // anybody can lock any number of bytes
+  Allowance to_read_terms_{under_alloc};   // anybody can lock any number of bytes
 };
 
 }  // namespace thole::host

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
@@ -29,23 +31,31 @@ std::string uri(const std::string& path, const char* how) {
   return text + how;
 }
 
-// How long the log is at least, by its index (WalIndexHdr in SQLite's wal.c: its frames, and of which pages); 0 where nobody
-// uses that. Frames are written before the index tells of them, and it forgets them before they go.
-off_t size_by_index(const std::string& index) {
-  constexpr off_t head_of_log = 32, head_of_frame = 24;
-  struct {
-    std::uint32_t version, unused, changes;
-    std::uint8_t initialised, big_endian;
-    std::uint16_t page_size;
-    std::uint32_t frames;
-  } header{};
+// What the index says of the log (WalIndexHdr, its copy, and the beginning of WalCkptInfo in SQLite's wal.c).
+struct IndexHead {
+  std::uint32_t version, unused, changes;
+  std::uint8_t initialised, big_endian;
+  std::uint16_t page_size;
+  std::uint32_t frames, pages, checksum_of_frames[2];
+  unsigned char salt[8];
+  std::uint32_t checksum[2], again[12], frames_brought_home;
+};
+
+// Unset where nobody uses the index, or nothing is in the log alone.
+std::optional<IndexHead> index_in_use(const std::string& index) {
+  IndexHead head{};
   const Fd file = open_at(AT_FDCWD, index.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct flock users = byte_range(F_WRLCK, users_of_index, 1);
   const bool is_used = file && ::fcntl(file.get(), F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
-  if (!is_used || ::pread(file.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return 0;
-  if (header.initialised == 0 || header.frames == 0) return 0;
-  const off_t page = header.page_size == 1 ? 65536 : header.page_size;
-  return head_of_log + static_cast<off_t>(header.frames) * (head_of_frame + page);
+  if (!is_used || ::pread(file.get(), &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
+  return head.initialised != 0 && head.frames > head.frames_brought_home ? std::optional(head) : std::nullopt;
+}
+
+// How long the log is at least. Frames are written before the index tells of them, and it forgets them before they go.
+off_t size_by(const IndexHead& head) {
+  constexpr off_t head_of_log = 32, head_of_frame = 24;
+  const off_t page = head.page_size == 1 ? 65536 : head.page_size;
+  return head_of_log + static_cast<off_t>(head.frames) * (head_of_frame + page);
 }
 
 // It is written from its beginning on, so it never has a hole. It begins with one of two numbers (WAL_MAGIC in wal.c).
@@ -103,16 +113,29 @@ bool log_is_lost(const std::string& path) {
   struct stat about{};
   if (::stat(log.c_str(), &about) != 0)          // an index is given its size only after the log is there
     return says_absent(errno) && (has_content(index) || is_open);
-  const off_t known = size_by_index(index);
-  return known > 0 && (about.st_size < known || has_hole_before(log, known));
+  const auto head = index_in_use(index);
+  return head && (about.st_size < size_by(*head) || has_hole_before(log, size_by(*head)));
 }
+
+bool log_is_anothers(const std::string& path) {
+  constexpr off_t salt_of_log = 16;
+  const auto head = index_in_use(path + "-shm");
+  const Fd log = open_at(AT_FDCWD, (path + "-wal").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  unsigned char salt[sizeof head->salt];
+  if (!head || !log || ::pread(log.get(), salt, sizeof salt, salt_of_log) != static_cast<ssize_t>(sizeof salt)) return false;
+  return std::memcmp(salt, head->salt, sizeof salt) != 0;
+}
+
+std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
+std::string untold_index(const std::string& path) { return path + "-shm.untold"; }
 
 void check_queue_file(const std::string& directory) {
   const std::string path = directory + "/queue.db";
   if (!has_content(path)) return;
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
-  if (log_is_lost(path) && log_is_lost(path))    // it may have been shortened by whom that is for, just between
+  const bool is_known = has_content(lost_index(path)) || has_content(untold_index(path));
+  if (is_known || (log_is_lost(path) && log_is_lost(path)))    // it may have been shortened by whom that is for, just between
     throw Error(ErrorCode::unavailable, std::string(lost_log)).about(path + "-wal")
         .hint("the next command that uses the queue goes on with what is left: thole jobs");
   // The last change may stand in the log alone. That can be read as it is only where its index is.

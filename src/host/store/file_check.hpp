@@ -21,6 +21,10 @@ bool has_content(const std::string& path);
 // would go with ours.
 bool log_is_lost(const std::string& path);
 
+// The log is not the one that its index is of, as where an older one was moved into its place: certain only where nobody writes
+// meanwhile.
+bool log_is_anothers(const std::string& path);
+
 // Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
 // and index are removed together.
 void say_log_is_there(int directory, std::uint64_t file);
@@ -28,6 +32,10 @@ void say_log_is_there(int directory, std::uint64_t file);
 // Which file it is, of all that ever lay at this path: numbers of files are used again, times are not. 0: there is none. Throws
 // where that cannot be seen.
 std::uint64_t file_identity(const std::string& path);
+
+// Where the index of a log is put that was lost, until the numbers of its jobs are passed over; and then, until that is told.
+std::string lost_index(const std::string& path);
+std::string untold_index(const std::string& path);
 inline constexpr std::string_view lost_log = "somebody has removed or cut the queue's log, and what was only in that is lost";
 
 // By a shared lock of this byte of queue.db-shm SQLite says that somebody uses it (UNIX_SHM_DMS in its os_unix.c).

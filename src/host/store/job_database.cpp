@@ -62,8 +62,7 @@ Error untold_commit(const Error& why) {
       .about(why.object()).because(why.sys_errno()).hint("see what is there before it is said again: thole jobs");
 }
 
-// Where the index of a log is put that was lost.
-std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
+std::string put_away_log(const std::string& path) { return path + "-wal.old"; }
 
 // One that is gone too has something in its place. False (errno) where that cannot be.
 bool put_away_index(const std::string& path) {
@@ -72,6 +71,8 @@ bool put_away_index(const std::string& path) {
   const Fd in_its_place = create_at(AT_FDCWD, lost_index(path).c_str(), O_WRONLY | O_NOFOLLOW, 0600);
   return in_its_place && write_all(in_its_place.get(), lost_log);
 }
+
+bool is_there(const std::string& path) { return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
@@ -138,12 +139,12 @@ void JobDatabase::look_where_it_is() {
         .hint("what runs goes on to its end; thole submit begins a new queue");
   }
   if (!database_) return;
-  if (files_there() != files_) {
-    before_ = std::move(guard_);                 // says until it is open again that there was a log
-    close();
-  } else if (database_->has_met_damage()) {
-    close();                                     // others may have mended it since
-  }
+  const bool are_others = files_there() != files_;
+  if (!are_others && !database_->has_met_damage()) return;
+  // Others may have mended it; or the log is lost: until that is looked into, what we know of it stays known.
+  index_before_ = locked_index();
+  if (are_others) before_ = std::move(guard_);
+  close();
 }
 
 // Below the turnstile, so that nobody takes what we put away for the new file's. The log is kept for whoever wants to save
@@ -160,7 +161,7 @@ void JobDatabase::make_file(const std::string& path) {
   if (!remove_file(made)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
   const Fd file = create_at(AT_FDCWD, made.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
-  const std::string log = path + "-wal", put_away = log + ".old";
+  const std::string log = path + "-wal", put_away = put_away_log(path);
   bool log_away = false;
   const auto failed = [&] {
     const int why = errno;
@@ -171,7 +172,7 @@ void JobDatabase::make_file(const std::string& path) {
   if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
   log_away = ::rename(log.c_str(), put_away.c_str()) == 0;
   if (!log_away && !says_absent(errno)) failed();
-  for (const char* part : {"-shm", "-shm.lost", "-journal"})
+  for (const char* part : {"-shm", "-shm.lost", "-shm.untold", "-journal"})
     if (!remove_file(path + part)) failed();
   // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
   const bool placed = before == PathState::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
@@ -190,7 +191,10 @@ void JobDatabase::open() {
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
-  const bool lost = forget_lost_log(path);
+  if (!is_there(path + "-wal") && turnstile_->lets_pass())
+    (void)turnstile_->pass();                    // who has just made the file is not through with its log
+  lost_ = forget_lost_log(path);
+  index_before_.reset();                         // else SQLite went by this index, with nobody else who has it open
   // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
   if (umask_takes_owners_bits()) create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL, 0600);
   struct statfs where {};
@@ -212,7 +216,8 @@ void JobDatabase::open() {
         made_newer_ = made_newer_ || was_older;
       }
     }
-    if (lost) pass_over_lost_numbers(path);
+    if (lost_) try_to_pass_over_lost_numbers();
+    tell_of_lost_log();
   } catch (...) {
     close();
     throw;
@@ -233,32 +238,55 @@ void JobDatabase::open() {
 // was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
 // of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log(const std::string& path) {
-  if (log_is_lost(path)) {
+  const auto is_lost = [&] { return log_is_lost(path) || log_is_anothers(path); };
+  if (is_lost()) {
     const Turnstile::Pass pass = turnstile_->pass();
-    if (log_is_lost(path)) {                     // or somebody else was here first
-      if (!put_away_index(path))
-        throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
-            .because(errno);
-      if (kept_) kept_(path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs");
-    }
+    // What is another's is no log of this file, as it is by now. (Or somebody else was here first.)
+    const bool log_is_kept = !log_is_anothers(path) || ::rename((path + "-wal").c_str(), put_away_log(path).c_str()) == 0;
+    if (is_lost() && !(log_is_kept && put_away_index(path)))
+      throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
+          .because(errno);
   }
   return has_content(lost_index(path));
 }
 
+// Who only looks can do without, as on a full disk.
+void JobDatabase::try_to_pass_over_lost_numbers() try {
+  pass_over_lost_numbers();
+} catch (const Error& error) {
+  if (error.code() != ErrorCode::unavailable) throw;
+}
+
 // Lanes of jobs that were in the lost log may live on and ask for more of their job by its number: no other may have it. What
-// had begun has a log of its own; what had not has left nothing, so there is room for it.
-void JobDatabase::pass_over_lost_numbers(const std::string& path) {
+// had begun has a log of its own; what had not has left nothing, so there is room for it. It is brought home at once: the next
+// log may be lost as well.
+void JobDatabase::pass_over_lost_numbers() {
   constexpr std::uint64_t most_unbegun = 1000;
+  const std::string path = directory_ + "/queue.db";
   const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
-  if (!has_content(lost_index(path))) return;   // somebody else has
-  make_durable(Durable::now, pages_of_commands);
-  database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
-                 "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
-  database_->run("UPDATE sqlite_sequence SET seq = max(seq + ?, ?) WHERE name = 'job'", most_unbegun, last);
-  if (!remove_file(lost_index(path)))
-    throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be removed").about(lost_index(path))
-        .because(errno);
+  if (has_content(lost_index(path))) {           // else somebody else has
+    make_durable(Durable::now, pages_of_commands);
+    database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
+                   "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
+    database_->run("UPDATE sqlite_sequence SET seq = max(seq + ?, ?) WHERE name = 'job'", most_unbegun, last);
+    int in_log = 0, home = 0;
+    const int code = sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &home);
+    if (code != SQLITE_OK || in_log != home)     // somebody reads what was there before
+      throw Error(ErrorCode::unavailable, "the numbers of the jobs in the queue's lost log cannot be stored").about(path)
+          .hint("try again");
+    if (::rename(lost_index(path).c_str(), untold_index(path).c_str()) != 0)
+      throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be put away").about(lost_index(path))
+          .because(errno);
+  }
+  lost_ = false;
+}
+
+void JobDatabase::tell_of_lost_log() {
+  const std::string path = directory_ + "/queue.db";
+  if (!has_content(untold_index(path))) return;
+  const std::string text = path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs";
+  if (!kept_ || kept_(text)) remove_file(untold_index(path));
 }
 
 void JobDatabase::close() {
@@ -273,17 +301,18 @@ void JobDatabase::close() {
 }
 
 void JobDatabase::rest() {
-  if (is_as_opened()) keep_index();
+  if (is_as_opened()) index_ = locked_index();
   close();
 }
 
 // Whoever opens the file and finds that nobody has its log's index empties that, and reads the whole log again. We say that
 // somebody has it by a lock that belongs to a description, not to a process: SQLite's own, which goes with the process's first
 // close of the file, leaves it alone, and our children have it too.
-void JobDatabase::keep_index() {
-  index_ = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
+Fd JobDatabase::locked_index() const {
+  Fd index = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
   struct flock lock = byte_range(F_RDLCK, users_of_index, 1);
-  if (index_ && ::fcntl(index_.get(), F_OFD_SETLK, &lock) != 0) index_.reset();   // then the next one reads the log
+  if (index && ::fcntl(index.get(), F_OFD_SETLK, &lock) != 0) index.reset();   // then the next one reads the log
+  return index;
 }
 
 // What tells how much of the log has been brought home stands in its index, and is gone with its last user: a series of
@@ -321,6 +350,7 @@ JobDatabase::Reading::~Reading() {
 JobDatabase::Writing::Writing(JobDatabase& file, Durable durable, int pages) : file_(file), durable_(durable) {
   for (;;) {
     file.database();
+    if (file.lost_) file.pass_over_lost_numbers();
     pass_.emplace(file.turnstile_->pass());
     if (file.files_there() == file.files_) break;
     pass_.reset();                               // it was set aside while we waited

@@ -87,10 +87,12 @@ class JobDatabase {
   void open();
   void look_where_it_is();
   bool forget_lost_log(const std::string& path);
-  void pass_over_lost_numbers(const std::string& path);
+  void pass_over_lost_numbers();
+  void try_to_pass_over_lost_numbers();
+  void tell_of_lost_log();
   void make_file(const std::string& path);
   void make_durable(Durable durable, int pages);
-  void keep_index();
+  Fd locked_index() const;
   bool take_back();                              // a commit that failed; false: it may be found all the same
   void shorten_log();
 
@@ -103,7 +105,8 @@ class JobDatabase {
   Watchers watchers_;
   Fd guard_;                                     // a shared lock of the directory: what cleans /var/tmp leaves it alone
   Fd before_;                                    // that of what is opened anew
-  Fd index_;                                     // a shared lock of SQLite's index of the log; see keep_index()
+  Fd index_;                                     // a shared lock of SQLite's index of the log; see locked_index()
+  Fd index_before_;                              // likewise: it is to tell what was in the log
   std::optional<Durable> durable_;               // as the file is set now
   int pages_ = 0;
   Millis sync_time_{5};                          // a guess, until there has been one
@@ -111,6 +114,7 @@ class JobDatabase {
   Files files_;                                  // that are open
   std::uint32_t origin_ = 0;
   bool made_newer_ = false;
+  bool lost_ = false;                            // numbers of a lost log are still to be passed over: nobody gives any before
 };
 
 }  // namespace thole::host

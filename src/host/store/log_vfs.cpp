@@ -71,6 +71,24 @@ void watch_index_of(sqlite3_file* file) {
   if (file->pMethods == system_methods) file->pMethods = &ours;
 }
 
+const sqlite3_io_methods* system_log_methods = nullptr;
+
+int write_log(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 at) {
+  sqlite3_int64 end = 0;
+  if (at > 0 && (system_log_methods->xFileSize(file, &end) != SQLITE_OK || end < at)) return SQLITE_IOERR_SHORT_READ;
+  return system_log_methods->xWrite(file, bytes, size, at);
+}
+
+void watch_log(sqlite3_file* file) {
+  static const sqlite3_io_methods ours = [file] {
+    system_log_methods = file->pMethods;
+    sqlite3_io_methods made = *system_log_methods;
+    made.xWrite = write_log;
+    return made;
+  }();
+  if (file->pMethods == system_log_methods) file->pMethods = &ours;
+}
+
 int open_file(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* flags_out) {
   sqlite3_vfs* system = system_vfs();
   if ((flags & SQLITE_OPEN_WAL) == 0 || !path) {
@@ -78,9 +96,12 @@ int open_file(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int
     if (code == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB) != 0) watch_index_of(file);
     return code;
   }
-  if (system->xOpen(system, path, file, flags & ~SQLITE_OPEN_CREATE, flags_out) == SQLITE_OK) return SQLITE_OK;
-  const int code = system->xOpen(system, path, file, flags, flags_out);
-  if (code == SQLITE_OK) sync_directory_of(path);
+  int code = system->xOpen(system, path, file, flags & ~SQLITE_OPEN_CREATE, flags_out);
+  if (code != SQLITE_OK) {
+    code = system->xOpen(system, path, file, flags, flags_out);
+    if (code == SQLITE_OK) sync_directory_of(path);
+  }
+  if (code == SQLITE_OK) watch_log(file);
   return code;
 }
 

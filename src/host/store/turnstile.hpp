@@ -15,7 +15,7 @@ namespace thole::host {
 
 class Turnstile {
  public:
-  using Said = std::function<void(const std::string& who_keeps_it)>;   // called from another thread
+  using Said = std::function<bool(const std::string& who_keeps_it)>;   // called from another thread; false: not said
 
   explicit Turnstile(const std::string& path, Said said = {});   // makes the file (0600) where there is none
 
@@ -31,6 +31,7 @@ class Turnstile {
     int fd_;
   };
   Pass pass();
+  bool lets_pass() const { return static_cast<bool>(file_); }   // not where the disk can only be read
 
  private:
   void wait();

@@ -1,0 +1,113 @@
+// The log of a queue's file that was removed, cut or replaced while it was open: what was lost is told, and no number of it
+// given again.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "host/store/file_check.hpp"
+#include "unit/host/store/queue_fixture.hpp"
+
+namespace thole::host {
+namespace {
+
+class LostLog : public QueueTest {
+ protected:
+  LostLog() { open(); }
+
+  void open() {
+    store.reset();
+    store = std::make_unique<SqliteJobStore>(JobStoreOptions{.directory = directory, .kept = [this](const std::string& text) {
+      if (says_) told_ += text.find(lost_log) != std::string::npos ? 1 : 0;
+      return says_;
+    }});
+  }
+
+  std::string log() const { return directory + "/queue.db-wal"; }
+  std::string untold() const { return untold_index(directory + "/queue.db"); }
+
+  // Refused at most once, and then as what can be tried again.
+  model::JobId submitted() {
+    try {
+      return submit();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unavailable) << error.full();
+      EXPECT_EQ(error.full().find("damaged"), std::string::npos) << error.full();
+    }
+    return submit();
+  }
+
+  int told_ = 0;
+  bool says_ = true;
+};
+
+TEST_F(LostLog, ALogThatWasCutIsNotWrittenOn) {
+  for (const off_t cut : {1, 24, 200, 2000, 4000, 4120, 5000, 12000}) {
+    told_ = 0;
+    model::JobId last = 0;
+    for (int i = 0; i < 4; ++i) last = submit();
+    const auto size = static_cast<off_t>(std::filesystem::file_size(log()));
+    ASSERT_EQ(::truncate(log().c_str(), size - cut), 0);
+    EXPECT_GT(submitted(), last + 900) << cut;
+    EXPECT_EQ(told_, 1) << cut;
+    expect_sound(*store, directory);
+  }
+}
+
+TEST_F(LostLog, NumbersOfWhatWasLostTwiceAreNotGivenAgain) {
+  model::JobId last = submit();
+  for (const bool both : {false, true, false}) {
+    std::filesystem::remove(log());
+    if (both) std::filesystem::remove(directory + "/queue.db-shm");
+    const model::JobId next = submitted();
+    EXPECT_GT(next, last);
+    last = next;
+  }
+  EXPECT_EQ(told_, 3);
+  expect_sound(*store, directory);
+}
+
+TEST_F(LostLog, WhatCouldNotBeSaidIsSaidByWhoComesNext) {
+  submit();
+  says_ = false;
+  std::filesystem::remove(log());
+  (void)store->jobs({});
+  EXPECT_TRUE(has_content(untold()));
+  EXPECT_THROW(check_queue_file(directory), Error) << "what doctor asks";
+  says_ = true;
+  open();
+  (void)store->jobs({});
+  EXPECT_EQ(told_, 1);
+  EXPECT_FALSE(has_content(untold()));
+  check_queue_file(directory);
+}
+
+TEST_F(LostLog, AnOlderOneInItsPlaceIsNoneOfItsOwn) {
+  submit();
+  std::filesystem::rename(log(), directory + "/older");
+  model::JobId last = 0;
+  for (int i = 0; i < 4; ++i) last = submitted();
+  EXPECT_EQ(told_, 1);
+  std::filesystem::rename(directory + "/older", log());
+  EXPECT_GT(submitted(), last);
+  EXPECT_EQ(told_, 2);
+  expect_sound(*store, directory);
+}
+
+TEST_F(LostLog, WhatIsHomeIsNotLost) {
+  submit();
+  store->rest();
+  {
+    Database other(directory + "/queue.db", nullptr);
+    other.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  const model::JobId next = submit();
+  EXPECT_EQ(next, 2u);
+  EXPECT_EQ(told_, 0);
+}
+
+}  // namespace
+}  // namespace thole::host
