@@ -271,7 +271,7 @@ void JobDatabase::pass_over_lost_numbers() {
                    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'job')");
     database_->run("UPDATE sqlite_sequence SET seq = max(seq + ?, ?) WHERE name = 'job'", most_unbegun, last);
     int in_log = 0, home = 0;
-    const int code = sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &home);
+    const int code = sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_FULL, &in_log, &home);
     if (code != SQLITE_OK || in_log != home)     // somebody reads what was there before
       throw Error(ErrorCode::unavailable, "the numbers of the jobs in the queue's lost log cannot be stored").about(path)
           .hint("try again");
