@@ -27,6 +27,8 @@ namespace {
 
 constexpr Seconds first_back_off{15}, longest_back_off{600};   // of jobs whose GPUs cannot be had at all now
 constexpr Seconds first_pause_after_deaths{1}, first_pause_of_want{1};
+constexpr unsigned idle_put_up_with = 64;                       // others may have been quicker
+constexpr Seconds first_pause_of_idle{1};
 constexpr unsigned deaths_put_up_with = 2;                     // of lanes, one after another, before they had their claim
 constexpr Seconds after_a_told_lane{1};                        // where everything is ended our own end comes in that time
 constexpr Seconds between_looks{30};                           // at our files, where nobody tells of their removal
@@ -81,7 +83,7 @@ class Runner {
   void look_at_unknown();
   void leave_alone(unsigned number, const std::string& problem);
   void look_after();                             // ends of lanes and of what they left
-  enum class LaneLeft { well, refused, wanting, storeless, told_to_end, died };
+  enum class LaneLeft { well, idle, refused, wanting, storeless, told_to_end, died };
   static LaneLeft left_by(const model::HowEnded& how);
   void bury_others();
   void lane_ended(unsigned number, LaneLeft how);
@@ -114,6 +116,7 @@ class Runner {
   Orphans orphans_{ports_};
   std::map<std::uint64_t, std::set<std::string>> classes_;   // the units that would do for each request class
   std::map<std::uint64_t, BackOff> back_offs_;               // by request class
+  std::map<model::JobId, unsigned> idle_lanes_;  // one after another that had nothing to do, though tasks of it were in line
   std::uint32_t store_ = 0;                      // which file our lanes and tasks are in
   bool anything_to_do_ = true;
   bool keeps_seat_ = true;
@@ -197,8 +200,8 @@ Runner::LaneLeft Runner::left_by(const model::HowEnded& how) {
   if (how.signal == static_cast<int>(model::Signal::terminate)) return LaneLeft::told_to_end;   // in the line
   if (!how.exit_code) return LaneLeft::died;
   switch (static_cast<LaneEnd>(*how.exit_code)) {
-    case LaneEnd::worked:
-    case LaneEnd::nothing_to_do: return LaneLeft::well;
+    case LaneEnd::worked: return LaneLeft::well;
+    case LaneEnd::nothing_to_do: return LaneLeft::idle;
     case LaneEnd::no_claim: return LaneLeft::refused;
     case LaneEnd::cannot_start: return LaneLeft::wanting;
     case LaneEnd::no_store: return LaneLeft::storeless;
@@ -247,6 +250,8 @@ void Runner::lane_ended(unsigned number, LaneLeft how) {
     ports_.say(lane_ended_text(lane.job(), "it could start nothing for want of processes, memory or descriptors"));
     back_off(lane, first_pause_of_want);
   }
+  if (how != LaneLeft::idle) idle_lanes_.erase(lane.job());
+  else if (++idle_lanes_[lane.job()] > idle_put_up_with) back_off(lane, first_pause_of_idle);
   if (how == LaneLeft::storeless) full_.met("no lane can begin anything: the queue cannot be written", ports_.say);
   if (how == LaneLeft::told_to_end) starts_again_ = ports_.clock.steady() + after_a_told_lane;
   const bool claimed = lane.record && lane.record->claimed.load() != 0;

@@ -118,8 +118,9 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
 // is no sharer, and nobody could sit there for certain; so a sharer takes that unit for himself.
 Fd FifoTicket::take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigned& berth) {
   const std::vector<HeldBerth> kept = nobody_has_it ? pass.look.live_berths(slot) : pass.look.held_berths(slot);
-  if (nobody_has_it && !kept.empty()) {
-    alone_.emplace_back(pass.nodes.slots()[slot], BerthKeeper(pass.nodes, slot, kept.front()));
+  if (nobody_has_it && (!kept.empty() || not_shared_.test(slot))) {
+    auto& [key, keeper] = alone_.emplace_back(pass.nodes.slots()[slot], std::nullopt);
+    if (!kept.empty()) keeper.emplace(pass.nodes, slot, kept.front());
     return Fd();
   }
   const ShareTerms terms{number_of_claim(last_part(entry_.id)), entry_.share_with_any, entry_.memory_mib};
@@ -139,7 +140,8 @@ Fd FifoTicket::take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigne
 // May ask the network for a name: not under alloc.
 void FifoTicket::say_who_keeps_berths() {
   for (const auto& [key, keeper] : std::exchange(alone_, {}))
-    caution(key + " is yours alone: places for sharers are kept there, though nobody shares it: " + keeper.in_words());
+    caution(key + " is yours alone: places for sharers are kept there, though nobody shares it: " +
+            (keeper ? keeper->in_words() : "somebody locks bytes of them for moments"));
 }
 
 void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths,
@@ -239,7 +241,7 @@ bool FifoTicket::watch(Pass& pass, const model::Wait& decision, Watches& watches
   for (std::uint64_t number : decision.follow)
     if (!watch_ticket(pass, number, watches)) return false;
   for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
-    if (decision.watch.test(slot) && !avoided_.test(slot) && !pass.view.slots[slot].holders.empty() &&
+    if (decision.watch.test(slot) && !not_shared_.test(slot) && !pass.view.slots[slot].holders.empty() &&
         !watch_slot(pass, slot, watches))
       return false;
   return true;

@@ -223,8 +223,11 @@ class FifoTicket : public port::Ticket {
   model::Decision decision_ = model::Wait{};
   std::optional<NoteBook> notes_;        // collected for the pass to come; empty: it reads none
   std::vector<Shared> shared_;           // of the claim just taken
-  std::vector<std::pair<std::string, BerthKeeper>> alone_;   // its units where others keep berths that nobody shares by
-  model::SlotSet avoided_;               // in this step: taken and given back too often
+  // Its units where others keep berths that nobody shares by; without a keeper where they do so for moments.
+  std::vector<std::pair<std::string, std::optional<BerthKeeper>>> alone_;
+  // Taken and given back too often in this step: none of them is shared any more, and one that nobody has is taken alone. For
+  // whoever locks bytes for moments can spoil each second look.
+  model::SlotSet not_shared_;
   std::optional<Turn> turn_;
   std::optional<Turn> spent_;            // left, not yet closed: closing wakes the next in line (pass_on)
   std::optional<WrittenTicket> first_ticket_;   // number and time of my first: I keep them when I give back and come again

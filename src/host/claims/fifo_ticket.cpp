@@ -27,7 +27,7 @@ constexpr const char* not_waited_for =        // anybody can keep it for ever, s
     "users the first";
 constexpr Millis least_waited{5};             // for safe-gpu's users, each time
 constexpr unsigned most_asks = 64 + model::max_slots;
-constexpr unsigned most_given_back = 3;   // units in one step, before others are looked for
+constexpr unsigned most_given_back = 3;   // claims of a sharer's in one step
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
@@ -66,7 +66,7 @@ std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
   // Woken by an end I am usually the next and need no notes; looking by myself, or called for, I may have to plan with ends.
   if (entry_.shared || (turn_ && (last_wake_ == port::Wake::again || last_wake_ == port::Wake::nudge))) collect_notes();
   Outcome outcome = Outcome::done;
-  avoided_.reset();
+  not_shared_.reset();
   unsigned given_back = 0;
   for (unsigned restart = 0; restart < 10; ++restart) {
     std::optional<port::Claim> claim;
@@ -90,7 +90,7 @@ std::optional<port::Claim> FifoTicket::step(const model::Rule& rule) {
       claim.reset();
       pass_on();
       if (++given_back >= most_given_back)
-        for (const Shared& shared : shared_) avoided_.set(shared.slot);
+        for (const Shared& shared : shared_) not_shared_.set(shared.slot);
       pause_at_random();
       collect_notes();
     } else {
@@ -197,7 +197,7 @@ void FifoTicket::look_at_queue(Pass& pass) {
   pass.look.fill(pass.view.slots, pass.wanted, entry_.shared || by_clock || pass.anybody_before(mine, wants_.eligible));
   if (notes_) inform(pass, pass.view.slots);
   for (unsigned slot = 0; slot < pass.view.slots.size(); ++slot)
-    if (avoided_.test(slot)) pass.view.slots[slot].holders.push_back(somebody());
+    if (not_shared_.test(slot) && !pass.view.slots[slot].holders.empty()) pass.view.slots[slot].holders.push_back(somebody());
 }
 
 void FifoTicket::inform(Pass& pass, std::vector<model::SlotView>& slots) {

@@ -60,6 +60,8 @@ State state_of(const char* file) {
 
 }  // namespace
 
+bool is_damaged(const char* file) { return state_of(file) == State::damaged; }
+
 void refuse_damaged(sqlite3* db, const char* file) {
   for (const int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER})
     if (const int reason = db ? trouble_of_reading(db, which) : 0)

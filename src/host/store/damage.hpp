@@ -6,6 +6,9 @@
 
 namespace thole::host {
 
+// By a check with a connection of its own. False also where that could not be made.
+bool is_damaged(const char* file);
+
 // Reads both files of this connection to their ends, and has a second connection check them. Throws Error(unavailable).
 [[noreturn]] void refuse_damaged(sqlite3* db, const char* file);
 

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -57,6 +59,25 @@ off_t size_by(const IndexHead& head) {
   const off_t page = head.page_size == 1 ? 65536 : head.page_size;
   return head_of_log + static_cast<off_t>(head.frames) * (head_of_frame + page);
 }
+
+// Where a part of the index tells the page of each of so many frames, and then finds them by their pages (WALINDEX_PGSZ,
+// HASHTABLE_NPAGE, walHash, walIndexAppend in wal.c).
+struct IndexPart {
+  static constexpr std::size_t size = 32768, slots = 8192, frames = 4096, frames_of_first = frames - 136 / 4;
+  std::array<unsigned char, size> bytes;
+
+  bool finds(std::size_t frame, std::size_t begin) const {   // both from 1 on, within this part
+    std::uint32_t page = 0;
+    std::memcpy(&page, bytes.data() + begin + 4 * (frame - 1), sizeof page);
+    for (std::size_t key = page * 383 % slots, tries = 0; page != 0 && tries < slots; key = (key + 1) % slots, ++tries) {
+      std::uint16_t found = 0;
+      std::memcpy(&found, bytes.data() + size / 2 + 2 * key, sizeof found);
+      if (found == frame) return true;
+      if (found == 0) break;
+    }
+    return false;
+  }
+};
 
 // It is written from its beginning on, so it never has a hole. It begins with one of two numbers (WAL_MAGIC in wal.c).
 bool has_hole_before(const std::string& log, off_t end) {
@@ -124,6 +145,22 @@ bool log_is_anothers(const std::string& path) {
   unsigned char salt[sizeof head->salt];
   if (!head || !log || ::pread(log.get(), salt, sizeof salt, salt_of_log) != static_cast<ssize_t>(sizeof salt)) return false;
   return std::memcmp(salt, head->salt, sizeof salt) != 0;
+}
+
+bool index_is_cut(const std::string& path) {
+  const auto head = index_in_use(path + "-shm");
+  const Fd file = open_at(AT_FDCWD, (path + "-shm").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!head || !file) return false;
+  IndexPart part;
+  std::size_t left = head->frames;
+  for (off_t at = 0; left > 0; at += static_cast<off_t>(IndexPart::size)) {
+    if (::pread(file.get(), part.bytes.data(), IndexPart::size, at) != static_cast<ssize_t>(IndexPart::size)) return true;
+    const std::size_t here = std::min(left, at == 0 ? IndexPart::frames_of_first : IndexPart::frames);
+    for (std::size_t frame = 1; frame <= here; ++frame)
+      if (!part.finds(frame, at == 0 ? 136 : 0)) return true;
+    left -= here;
+  }
+  return false;
 }
 
 std::string lost_index(const std::string& path) { return path + "-shm.lost"; }

@@ -25,6 +25,10 @@ bool log_is_lost(const std::string& path);
 // meanwhile.
 bool log_is_anothers(const std::string& path);
 
+// The index does not find all of the log that it says is there: somebody has cut it, and it was made as long again, with
+// nothing in that part. Certain and asked as above. Nothing is lost by it: SQLite makes it again from the log.
+bool index_is_cut(const std::string& path);
+
 // Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
 // and index are removed together.
 void say_log_is_there(int directory, std::uint64_t file);

@@ -238,6 +238,12 @@ void JobDatabase::open() {
 // was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
 // of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log(const std::string& path) {
+  if (index_is_cut(path)) {                      // what it does not find would be read as it was before
+    const Turnstile::Pass pass = turnstile_->pass();
+    if (index_is_cut(path) && !remove_file(path + "-shm"))
+      throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed").about(path + "-shm")
+          .because(errno);
+  }
   const auto is_lost = [&] { return log_is_lost(path) || log_is_anothers(path); };
   if (is_lost()) {
     const Turnstile::Pass pass = turnstile_->pass();

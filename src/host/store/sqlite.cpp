@@ -53,7 +53,9 @@ bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQL
         .because(system == EDQUOT ? EDQUOT : ENOSPC)
         .hint(fmt::format("{}free some space there, then try again; nothing was changed",
                           has_room_for_others(file) ? "a quota may be reached: " : ""));
-  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) refuse_damaged(db, file.c_str());
+  // What is written goes by what is there: in a sound file nothing of it is there twice.
+  const bool is_at_odds = kind == SQLITE_CONSTRAINT && is_damaged(file.c_str());
+  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || is_at_odds) refuse_damaged(db, file.c_str());
   if (kind == SQLITE_NOMEM) throw std::bad_alloc();
   if (may_pass(code))
     throw Error(ErrorCode::unavailable, "the index of the queue's log is half written, and can only be looked at from here")

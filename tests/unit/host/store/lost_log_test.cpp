@@ -97,6 +97,24 @@ TEST_F(LostLog, AnOlderOneInItsPlaceIsNoneOfItsOwn) {
   expect_sound(*store, directory);
 }
 
+TEST_F(LostLog, AnIndexThatWasCutLosesNothing) {
+  model::JobId last = 0;
+  for (int i = 0; i < 5; ++i) last = submit();
+  const std::string index = directory + "/queue.db-shm";
+  for (const off_t left : {16384, 4096, 200, 17000, 30000, 0}) {
+    for (int i = 0; i < 3; ++i) last = submit();
+    store->rest();                               // says that somebody uses the index
+    const auto size = static_cast<off_t>(std::filesystem::file_size(index));
+    ASSERT_EQ(::truncate(index.c_str(), left), 0);
+    ASSERT_EQ(::truncate(index.c_str(), size), 0);
+    EXPECT_EQ(submit(), last + 1) << left;
+    ++last;
+    EXPECT_EQ(store->jobs({}).size(), last) << left;
+    expect_sound(*store, directory);
+  }
+  EXPECT_EQ(told_, 0);
+}
+
 TEST_F(LostLog, WhatIsHomeIsNotLost) {
   submit();
   store->rest();
