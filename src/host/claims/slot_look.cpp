@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 
 namespace thole::host {
 namespace {
@@ -57,6 +58,7 @@ std::optional<HeldBerth> SlotLook::held_berth(unsigned slot, unsigned k, int uni
 std::vector<HeldBerth> SlotLook::live_berths(unsigned slot) {
   std::vector<HeldBerth> berths;
   const Fd unit = directory_.open_gpu(slot, O_RDONLY);
+  if (!unit && says_absent(errno)) return berths;   // deleted: whoever would share it is told so
   for (unsigned k = 0; k < model::share_berths; ++k)
     if (const auto held = held_berth(slot, k, unit.get())) berths.push_back(*held);
   return berths;

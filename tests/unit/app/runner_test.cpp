@@ -30,7 +30,8 @@ struct LanesWithoutDescriptors : ToldOfLanes {
   Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> given_up = false;
   bool sat = false;
-  app::LaneEnd ends = app::LaneEnd::nothing_to_do;   // each lane, and the first of these closes all descriptors
+  app::LaneEnd ends = app::LaneEnd::nothing_to_do;   // each lane
+  bool starves = true;                               // a lane's start closes all descriptors
 
   LanesWithoutDescriptors() { ::getrlimit(RLIMIT_NOFILE, &before); }
 
@@ -54,7 +55,7 @@ struct LanesWithoutDescriptors : ToldOfLanes {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(static_cast<int>(ends));
     on_fork();
-    if (ends != app::LaneEnd::nothing_to_do) return child;
+    if (!starves) return child;
     const rlimit none{0, before.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
     return child;
@@ -113,6 +114,7 @@ TEST_F(RunnerTest, ALaneThatCanWriteNothingIsFollowedByAnotherOneAfterAPause) {
   submission.spec.request.gpus = 0;
   submit(submission);
   starved.ends = app::LaneEnd::no_store;
+  starved.starves = false;
   std::vector<SteadyTime> started;
   starved.on_fork = [&] {
     started.push_back(std::chrono::steady_clock::now());
@@ -122,6 +124,25 @@ TEST_F(RunnerTest, ALaneThatCanWriteNothingIsFollowedByAnotherOneAfterAPause) {
   ASSERT_EQ(started.size(), 3u);
   EXPECT_GE(started.at(1) - started.at(0), Millis{900});
   EXPECT_GE(started.at(2) - started.at(1), Millis{1'800});
+}
+
+// Of a store that contradicts itself: one lane after the other would be started for nothing.
+TEST_F(RunnerTest, LanesThatFindNothingToDoAreFollowedByOthersAfterAPauseInTheEnd) {
+  port::Submission submission = job(2);
+  submission.spec.request.gpus = 0;
+  submit(submission);
+  starved.starves = false;
+  std::vector<SteadyTime> started;
+  starved.on_fork = [&] {
+    started.push_back(std::chrono::steady_clock::now());
+    starved.given_up = started.size() == 66;
+  };
+  app::run_runner(starved_ports, alarm, {});
+  ASSERT_EQ(started.size(), 66u);
+  Millis longest{0};
+  for (std::size_t i = 1; i < started.size(); ++i)
+    longest = std::max(longest, std::chrono::duration_cast<Millis>(started[i] - started[i - 1]));
+  EXPECT_GE(longest, Millis{900});
 }
 
 }  // namespace
