@@ -24,6 +24,11 @@ Fd open_at(int dir_fd, const char* path, int flags, mode_t mode) {
   return Fd(above_standard(fd));
 }
 
+Fd moved_above(Fd fd, int number) {
+  if (!fd || fd.get() > number) return fd;
+  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, number + 1));
+}
+
 std::optional<struct stat> named(int dir_fd, const char* name, int fd) {
   struct stat open, there;
   if (::fstat(fd, &open) != 0 || ::fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || open.st_ino != there.st_ino ||

@@ -35,6 +35,9 @@ class Fd {
 // openat(2) with O_CLOEXEC always added and EINTR retried; the Fd is empty on failure (errno is set).
 Fd open_at(int dir_fd, const char* path, int flags, mode_t mode = 0);
 
+// The same open file, by a number greater than `number`; empty where none is to be had (errno is set).
+Fd moved_above(Fd fd, int number);
+
 // What `fd` is of, where this name in the directory leads to it (links are not followed); else empty. The number of links tells
 // less: whoever may write a file can add one somewhere.
 std::optional<struct stat> named(int dir_fd, const char* name, int fd);

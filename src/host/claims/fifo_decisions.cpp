@@ -107,7 +107,8 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
   pass.nodes.accept(found->st_ino, slot);
   claim.keys.push_back(pass.nodes.slots()[slot]);
   // At every death the berth goes first, as its number is higher: nobody keeps one of a unit that nobody has.
-  if (share && share.get() < lock.get()) share = Fd(::fcntl(share.get(), F_DUPFD_CLOEXEC, lock.get() + 1));
+  if (share && !(share = moved_above(std::move(share), lock.get())))
+    throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
   claim.locks.push_back(std::move(lock));
   if (share) claim.locks.push_back(std::move(share));
   berths.push_back(berth);

@@ -122,12 +122,6 @@ bool read_live(int fd, unsigned index, NoteRecord& record) {
   return false;
 }
 
-// Closed first at death: numbers fall.
-Fd lifted(Fd fd, int above) {
-  if (fd.get() > above) return fd;
-  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, above + 1));
-}
-
 // Takes a record, writes it, makes it live. Empty when the file has none to give (errno 0), or by an error.
 Fd go_live(int directory, const std::string& name, Fd fd, const NoteRecord& record, int above) {
   for (unsigned index = 0; index < records_of_a_file; ++index) {
@@ -139,7 +133,7 @@ Fd go_live(int directory, const std::string& name, Fd fd, const NoteRecord& reco
     if (::pwrite(fd.get(), &record, sizeof record, index * record_size) != static_cast<ssize_t>(sizeof record)) return Fd();
     if (!lock(fd.get(), byte_of(index, live_byte))) break;
     if (!named(directory, name.c_str(), fd.get())) break;   // init deletes what has no live note
-    return lifted(std::move(fd), above);
+    return moved_above(std::move(fd), above);   // closed first at death: numbers fall
   }
   errno = 0;
   return Fd();
@@ -264,8 +258,7 @@ bool NoteBook::collect_few() {
 }
 
 void NoteBook::collect(const std::vector<std::string>& names, std::chrono::nanoseconds limit) {
-  files_.clear();
-  unread_.clear();
+  clear();
   std::map<uid_t, std::vector<const std::string*>> by_user;
   for (const std::string& name : names) {
     struct stat file;
@@ -297,15 +290,18 @@ void NoteBook::collect(uid_t uid, const std::vector<const std::string*>& names, 
   }
 }
 
-void NoteBook::collect(uid_t uid) {
+void NoteBook::clear() {
   files_.clear();
   unread_.clear();
+}
+
+void NoteBook::collect(uid_t uid) {
+  clear();
   for (const std::string& name : names_of(directory_.get(), uid, Saying::claims)) add(name, uid);
 }
 
 void NoteBook::collect(const std::string& name, uid_t uid) {
-  files_.clear();
-  unread_.clear();
+  clear();
   add(name, uid);
 }
 

@@ -108,6 +108,7 @@ class NoteBook {
   void collect(uid_t uid, const std::vector<const std::string*>& names, Allowance& all);
   bool read(const File& file, const SlotKeys& keys, Allowance& allowance);
   void add(const std::string& name, uid_t uid);
+  void clear();
 
   Fd directory_;
   std::uint64_t number_;

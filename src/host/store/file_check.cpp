@@ -44,12 +44,11 @@ struct IndexHead {
 };
 
 // Unset where nobody uses the index, or nothing is in the log alone.
-std::optional<IndexHead> index_in_use(const std::string& index) {
+std::optional<IndexHead> head_in_use(int index) {
   IndexHead head{};
-  const Fd file = open_at(AT_FDCWD, index.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct flock users = byte_range(F_WRLCK, users_of_index, 1);
-  const bool is_used = file && ::fcntl(file.get(), F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
-  if (!is_used || ::pread(file.get(), &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
+  const bool is_used = ::fcntl(index, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
+  if (!is_used || ::pread(index, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
   return head.initialised != 0 && head.frames > head.frames_brought_home ? std::optional(head) : std::nullopt;
 }
 
@@ -63,7 +62,8 @@ off_t size_by(const IndexHead& head) {
 // Where a part of the index tells the page of each of so many frames, and then finds them by their pages (WALINDEX_PGSZ,
 // HASHTABLE_NPAGE, walHash, walIndexAppend in wal.c).
 struct IndexPart {
-  static constexpr std::size_t size = 32768, slots = 8192, frames = 4096, frames_of_first = frames - 136 / 4;
+  static constexpr std::size_t size = 32768, slots = 8192, frames = 4096;
+  static constexpr std::size_t begin_of_first = 136, frames_of_first = frames - begin_of_first / 4;   // behind the head
   std::array<unsigned char, size> bytes;
 
   bool finds(std::size_t frame, std::size_t begin) const {   // both from 1 on, within this part
@@ -79,15 +79,38 @@ struct IndexPart {
   }
 };
 
+bool does_not_find_all(int index, const IndexHead& head) {
+  IndexPart part;
+  std::size_t left = head.frames;
+  for (off_t at = 0; left > 0; at += static_cast<off_t>(IndexPart::size)) {
+    if (::pread(index, part.bytes.data(), IndexPart::size, at) != static_cast<ssize_t>(IndexPart::size)) return true;
+    const std::size_t here = std::min(left, at == 0 ? IndexPart::frames_of_first : IndexPart::frames);
+    for (std::size_t frame = 1; frame <= here; ++frame)
+      if (!part.finds(frame, at == 0 ? IndexPart::begin_of_first : 0)) return true;
+    left -= here;
+  }
+  return false;
+}
+
 // It is written from its beginning on, so it never has a hole. It begins with one of two numbers (WAL_MAGIC in wal.c).
-bool has_hole_before(const std::string& log, off_t end) {
+bool has_hole_before(int log, off_t end) {
   constexpr std::array<unsigned char, 3> magic{0x37, 0x7f, 0x06};
-  const Fd file = open_at(AT_FDCWD, log.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file) return false;
   std::array<unsigned char, 3> begin{};
-  if (::pread(file.get(), begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size()) && begin != magic) return true;
-  const off_t hole = ::lseek(file.get(), 0, SEEK_HOLE);
+  if (::pread(log, begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size()) && begin != magic) return true;
+  const off_t hole = ::lseek(log, 0, SEEK_HOLE);
   return hole >= 0 && hole < end;
+}
+
+bool is_shorter(int log, off_t size) {
+  struct stat about{};
+  return ::fstat(log, &about) == 0 && about.st_size < size;
+}
+
+bool is_of_another_index(int log, const IndexHead& head) {
+  constexpr off_t salt_of_log = 16;
+  unsigned char salt[sizeof head.salt];
+  return ::pread(log, salt, sizeof salt, salt_of_log) == static_cast<ssize_t>(sizeof salt) &&
+         std::memcmp(salt, head.salt, sizeof salt) != 0;
 }
 
 // The same byte for the same file in all processes; another one's is met by chance only.
@@ -128,39 +151,19 @@ void say_log_is_there(int directory, std::uint64_t file) {
   ::fcntl(directory, F_OFD_SETLK, &lock);   // fails where no locks are to be had: then it is not said
 }
 
-bool log_is_lost(const std::string& path) {
-  const std::string log = path + "-wal", index = path + "-shm";
-  const bool is_open = somebody_has_log(path);   // before the look at the log: it was there when that was said
-  struct stat about{};
-  if (::stat(log.c_str(), &about) != 0)          // an index is given its size only after the log is there
-    return says_absent(errno) && (has_content(index) || is_open);
-  const auto head = index_in_use(index);
-  return head && (about.st_size < size_by(*head) || has_hole_before(log, size_by(*head)));
-}
-
-bool log_is_anothers(const std::string& path) {
-  constexpr off_t salt_of_log = 16;
-  const auto head = index_in_use(path + "-shm");
+LogLook look_at_log(const std::string& path) {
+  LogLook look;
   const Fd log = open_at(AT_FDCWD, (path + "-wal").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  unsigned char salt[sizeof head->salt];
-  if (!head || !log || ::pread(log.get(), salt, sizeof salt, salt_of_log) != static_cast<ssize_t>(sizeof salt)) return false;
-  return std::memcmp(salt, head->salt, sizeof salt) != 0;
-}
-
-bool index_is_cut(const std::string& path) {
-  const auto head = index_in_use(path + "-shm");
-  const Fd file = open_at(AT_FDCWD, (path + "-shm").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!head || !file) return false;
-  IndexPart part;
-  std::size_t left = head->frames;
-  for (off_t at = 0; left > 0; at += static_cast<off_t>(IndexPart::size)) {
-    if (::pread(file.get(), part.bytes.data(), IndexPart::size, at) != static_cast<ssize_t>(IndexPart::size)) return true;
-    const std::size_t here = std::min(left, at == 0 ? IndexPart::frames_of_first : IndexPart::frames);
-    for (std::size_t frame = 1; frame <= here; ++frame)
-      if (!part.finds(frame, at == 0 ? 136 : 0)) return true;
-    left -= here;
-  }
-  return false;
+  if (!log && says_absent(errno))                // an index is given its size only after the log is there
+    look.log_is_lost = has_content(path + "-shm") || (somebody_has_log(path) && file_identity(path + "-wal") == 0);
+  const Fd index = open_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  const auto head = index ? head_in_use(index.get()) : std::nullopt;
+  if (!head) return look;
+  look.index_is_cut = does_not_find_all(index.get(), *head);
+  if (!log) return look;
+  look.log_is_lost = is_shorter(log.get(), size_by(*head)) || has_hole_before(log.get(), size_by(*head));
+  look.log_is_anothers = is_of_another_index(log.get(), *head);
+  return look;
 }
 
 std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
@@ -172,7 +175,8 @@ void check_queue_file(const std::string& directory) {
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK))
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   const bool is_known = has_content(lost_index(path)) || has_content(untold_index(path));
-  if (is_known || (log_is_lost(path) && log_is_lost(path)))    // it may have been shortened by whom that is for, just between
+  // It may have been shortened by whom that is for, just between.
+  if (is_known || (look_at_log(path).log_is_lost && look_at_log(path).log_is_lost))
     throw Error(ErrorCode::unavailable, std::string(lost_log)).about(path + "-wal")
         .hint("the next command that uses the queue goes on with what is left: thole jobs");
   // The last change may stand in the log alone. That can be read as it is only where its index is.

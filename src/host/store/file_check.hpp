@@ -14,20 +14,21 @@ namespace thole::host {
 // looked at is none that one could begin anew.
 bool has_content(const std::string& path);
 
-// SQLite's log of the file was removed while its index or who has it open knows of it; or it is not what its index says, where
-// somebody uses that: shorter, or longer again with a hole in it, for who has it open goes on to write where he was. (Where
-// nobody uses the index it is as after a power cut, and SQLite reads the log anew.) What is there is told by `lost_log`.
-// Certain of one that is there only where nobody writes meanwhile; asked by who has no connection to the file open, whose locks
-// would go with ours.
-bool log_is_lost(const std::string& path);
+// What has become of SQLite's log of the file and of its index, as far as somebody uses them. (Where nobody does it is as after
+// a power cut, and SQLite reads the log anew.) Certain only where nobody writes meanwhile; asked by who has no connection to
+// the file open, whose locks would go with ours.
+struct LogLook {
+  // It was removed while its index or who has it open knows of it; or it is not what its index says: shorter, or longer again
+  // with a hole in it, for who has it open goes on to write where he was. What is there is told by `lost_log`.
+  bool log_is_lost = false;
+  bool log_is_anothers = false;          // not the one that its index is of, as where an older one was moved into its place
+  // Its index does not find all that it says is there: somebody has cut that, and it was made as long again, with nothing in
+  // that part. Nothing is lost by it: SQLite makes it again from the log.
+  bool index_is_cut = false;
 
-// The log is not the one that its index is of, as where an older one was moved into its place: certain only where nobody writes
-// meanwhile.
-bool log_is_anothers(const std::string& path);
-
-// The index does not find all of the log that it says is there: somebody has cut it, and it was made as long again, with
-// nothing in that part. Certain and asked as above. Nothing is lost by it: SQLite makes it again from the log.
-bool index_is_cut(const std::string& path);
+  bool is_sound() const { return !log_is_lost && !log_is_anothers && !index_is_cut; }
+};
+LogLook look_at_log(const std::string& path);
 
 // Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
 // and index are removed together.

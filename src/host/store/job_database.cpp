@@ -238,18 +238,20 @@ void JobDatabase::open() {
 // was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
 // of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log(const std::string& path) {
-  if (index_is_cut(path)) {                      // what it does not find would be read as it was before
+  if (!look_at_log(path).is_sound()) {
     const Turnstile::Pass pass = turnstile_->pass();
-    if (index_is_cut(path) && !remove_file(path + "-shm"))
-      throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed").about(path + "-shm")
-          .because(errno);
-  }
-  const auto is_lost = [&] { return log_is_lost(path) || log_is_anothers(path); };
-  if (is_lost()) {
-    const Turnstile::Pass pass = turnstile_->pass();
-    // What is another's is no log of this file, as it is by now. (Or somebody else was here first.)
-    const bool log_is_kept = !log_is_anothers(path) || ::rename((path + "-wal").c_str(), put_away_log(path).c_str()) == 0;
-    if (is_lost() && !(log_is_kept && put_away_index(path)))
+    LogLook look = look_at_log(path);            // somebody else may have been here first
+    if (look.index_is_cut) {                     // what it does not find would be read as it was before
+      if (!remove_file(path + "-shm"))
+        throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed").about(path + "-shm")
+            .because(errno);
+      look = look_at_log(path);
+    }
+    // What is another's is no log of this file, as it is by now.
+    const bool log_is_kept =
+        !look.log_is_anothers || ::rename((path + "-wal").c_str(), put_away_log(path).c_str()) == 0;
+    const bool is_lost = look.log_is_lost || look.log_is_anothers;
+    if (is_lost && !(log_is_kept && put_away_index(path)))
       throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
           .because(errno);
   }

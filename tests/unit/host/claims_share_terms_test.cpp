@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -13,21 +11,20 @@
 
 #include "base/byte_range.hpp"
 #include "base/fd.hpp"
+#include "unit/host/claims_fixture.hpp"
 
 namespace thole::host {
 namespace {
 
 class Terms : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "thole-terms-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    ASSERT_EQ(::mkfifo((folder_ + "/share").c_str(), 0600), 0);
+  Terms() {
+    EXPECT_EQ(::mkfifo(path().c_str(), 0600), 0);
     mine_ = open();
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  Fd open(int flags = O_RDWR) const { return open_at(AT_FDCWD, (folder_ + "/share").c_str(), flags | O_NONBLOCK); }
+  std::string path() const { return folder_.path + "/share"; }
+  Fd open(int flags = O_RDWR) const { return open_at(AT_FDCWD, path().c_str(), flags | O_NONBLOCK); }
 
   // Somebody else's.
   Fd lock(short kind, off_t from, off_t length) const {
@@ -39,7 +36,7 @@ class Terms : public testing::Test {
 
   std::optional<ShareTerms> seen() const { return terms_on(open(O_RDONLY).get()); }
 
-  std::string folder_;
+  claim_tests::TemporaryFolder folder_;
   Fd mine_;
 };
 
