@@ -204,7 +204,8 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  *                                 the shares of ranks (docs/binding.md)
  *   "anew": false                 for processes that begin later than the claim: the driver is asked by a fresh probe, and only
  *                                 what shows them their GPUs is told, no binding. With it `claim` may be NULL: the one that
- *                                 this process runs inside of (THOLE_CLAIM); without one "ranks" is null in the answer
+ *                                 this process runs inside of (THOLE_CLAIM), of which nothing is told but the lists and
+ *                                 THOLE_GPUS; without one "ranks" is null in the answer
  * Returns {"ranks": [{"set", "unset", "by_names", "cpus", "memory", "memory_nodes", "lacks"}, …]}: variables (the claim's,
  * narrowed to these GPUs, so that claims made in the process come out of them, and those of the binding), a list of CPUs or
  * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. Numbers in the
@@ -213,6 +214,12 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  * Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);
+
+/* What this process's lists (CUDA_VISIBLE_DEVICES and the like) show of the claim that it runs inside of, as the variables of
+ * that tell; nobody is asked. Returns {"gpus": ["GPU-…"], "by_names": {"NAME": "…"}}: keys, as "ranks" above takes them, and
+ * lists that show the same by names that are never another GPU's, or null where one has no such name. "null" where it runs
+ * inside of none, or somebody has set a list since that shows none, or others. */
+THOLE_EXPORT char *thole_claim_around(thole_machine *machine, thole_error **error);
 
 /* Starts a program, vfork style, in a process group of its own, and returns its pid; -1 on failure. Whoever calls waits for it:
  * `*end` becomes a pidfd, the caller's to close.

@@ -50,6 +50,7 @@ _FALLIBLE: dict[str, list[Any]] = {
     "thole_bind": [_POINTER, _TEXT],
     "thole_claim_gpus": [_POINTER, _TEXT, ctypes.c_int64, ctypes.c_int],
     "thole_claim_ranks": [_POINTER, _POINTER, _TEXT],
+    "thole_claim_around": [_POINTER],
 }
 
 

@@ -5,7 +5,6 @@ One claim, because GPUs are had all or none: two pools that take one after the o
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 Policies = Union[Policy, Sequence[Policy]]
 Gpus = Union[int, str]
 
-
-_CUDA = "CUDA_VISIBLE_DEVICES"
-_LISTS = {"nvidia": _CUDA, "amd": "ROCR_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK"}
 
 _A_MOMENT = 0.5  # seconds; what was seen so long ago will do, as it does for the program's decisions
 
@@ -108,7 +104,7 @@ class Shares:
             told_around = iter(_shared_out(None, around, None, anew=True) if around else ())
         except WrongRequest:  # another claim is around by now, or somebody has made that up
             told_around = iter([None] * len(around))
-        return [_lists_of(next(told_around)) if share.is_around else _change(next(told_own)) for share in shares]
+        return [_change(next(told_around if share.is_around else told_own)) for share in shares]
 
     def renew_unless_just_shown(self) -> Error | None:
         """The same of all of them, where what was seen of the driver is no longer of now."""
@@ -134,7 +130,7 @@ class Shares:
             DriverError: what keeps them from being shown to anybody now.
         """
         those = [share for share in self.each if not share.gpus]
-        told = _told_around() if those else None
+        told = _shown_around() if those else None
         if told is None:
             return
         for share in those:
@@ -243,28 +239,11 @@ def _key(name: int | str, names: Mapping[str, set[str]]) -> str:
     raise NeverPossible(f"Policy.gpu_affinity: {name!r}: {why}", hint="see them: thole status")
 
 
-def _told_around() -> tuple[Sequence[str], Mapping[str, str | None] | None] | None:
+def _shown_around() -> tuple[Sequence[str], Mapping[str, str | None] | None] | None:
     """The keys of the GPUs of a claim around this process that its variables show, and variables that do so by names that are
     never another GPU's, where there are such. None where there is no claim, or somebody else has set a list since."""
-    if not os.environ.get("THOLE_CLAIM"):
-        return None
-    try:
-        told = json.loads(os.environ["THOLE_GPUS"])
-        by_list: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for gpu in told:
-            by_list.setdefault(_LISTS[gpu["vendor"]], {})[gpu["listed_as"]] = gpu
-        shown = {name: [its[word] for word in _words(os.environ.get(name, ""))] for name, its in by_list.items()}
-        keys = [gpu["key"] for gpus in shown.values() for gpu in gpus]
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return None
-    if not keys:
-        return None
-    names = [gpu["uuid"] for gpu in shown.get(_CUDA, ())]
-    return keys, {_CUDA: ",".join(names)} if len(names) == len(keys) and all(isinstance(name, str) for name in names) else None
-
-
-def _words(text: str) -> list[str]:
-    return text.split(",") if text else []
+    shown = _native.call_json("thole_claim_around", _native.machine())
+    return None if shown is None else (shown["gpus"], shown["by_names"])
 
 
 def _shared_out(
@@ -280,15 +259,8 @@ def _shared_out(
     return answer["ranks"] or [None] * len(ranks)  # None: no claim is around this process any more
 
 
-def _change(told: Mapping[str, Any]) -> dict[str, str | None]:
-    return {**told["set"], **dict.fromkeys(told["unset"])}
-
-
-def _lists_of(told: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own."""
-    if told is None:  # it is around no more
-        return {}
-    return {name: told["set"][name] for name in (*_LISTS.values(), "THOLE_GPUS") if name in told["set"]}
+def _change(told: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {} if told is None else {**told["set"], **dict.fromkeys(told["unset"])}  # None: the claim is around no more
 
 
 def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) -> Share:

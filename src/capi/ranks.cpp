@@ -10,6 +10,7 @@
 #include "model/json.hpp"
 #include "model/json_bind.hpp"
 #include "model/json_field.hpp"
+#include "model/vendors.hpp"
 
 namespace thole::capi {
 
@@ -85,6 +86,17 @@ std::optional<app::Acquired> claim_around(const app::Site& site) {
   return acquired;
 }
 
+// Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own.
+void leave_lists_only(model::Json& rank) {
+  model::Json lists = model::Json::object();
+  const auto is_list = [](const model::VendorRow& row, std::string_view name) { return row.lists.front() == name; };
+  for (const auto& [name, value] : rank["set"].items())
+    if (name == "THOLE_GPUS" || std::ranges::any_of(model::vendors, [&](const auto& row) { return is_list(row, name); }))
+      lists[name] = value;
+  rank["set"] = std::move(lists);
+  rank["unset"] = model::Json::array();
+}
+
 model::Json all_shown(const app::Observer& observer, const Whole& claim, const std::vector<Part>& parts) {
   model::Json ranks = model::Json::array();
   for (const Part& part : parts) ranks.push_back(shown_by(observer, narrowed(claim.acquired, part), claim));
@@ -112,7 +124,8 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
                                      : capi::Whole{capi::given(claim, "claim").acquired, claim->request, claim->ids};
     const auto parts = capi::parts_of(whole.acquired, root.at("ranks"));
     if (anew) {                                  // the drivers' own lists: a probe that waits here has one from its start
-      const model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
+      model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
+      if (around) std::ranges::for_each(ranks, capi::leave_lists_only);
       return capi::owned_text(model::dump(model::Json{{"ranks", ranks}}));
     }
     const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
@@ -125,5 +138,19 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     model::Json ranks = capi::all_shown(site.observer, whole, parts);
     for (std::size_t i = 0; i < parts.size(); ++i) capi::add_binding(ranks[i], binding.effects[i], binding.troubles_of(i));
     return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));
+  });
+}
+
+char* thole_claim_around(thole_machine* machine, thole_error** error) {
+  using namespace thole;
+  return capi::guarded(error, [&] {
+    capi::given(machine, "machine");
+    capi::Wires::Lease wire(machine->wires);
+    model::Json json;
+    if (const auto shown = app::shown_of_claim_around(wire->site().environment)) {
+      json["gpus"] = shown->keys;
+      json["by_names"] = shown->by_names.empty() ? model::Json() : model::Json(shown->by_names);
+    }
+    return capi::owned_text(model::dump(json));
   });
 }

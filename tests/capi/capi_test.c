@@ -506,6 +506,28 @@ static void a_claim_is_shared_out_among_processes(void) {
   thole_close(machine);
 }
 
+static void who_is_inside_of_a_claim_learns_what_its_lists_show(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim *claim = must_claim(machine, "{\"gpus\": 2}", 0);
+  char *around = thole_claim_around(machine, NULL);
+  CHECK(around && strcmp(around, "null") == 0);
+  thole_free(around);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int given = thole_claim_set_environment(claim) == 0;
+    const char *const *uuids = thole_claim_uuids(claim);
+    char *shown = thole_claim_around(open_simulated(), NULL);
+    const int told = shown && strstr(shown, "\"by_names\": {") && strstr(shown, uuids[0]) && strstr(shown, uuids[1]);
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    char *others = thole_claim_around(open_simulated(), NULL);
+    _exit(given && told && others && strcmp(others, "null") == 0 ? 0 : 2);
+  }
+  int status = -1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  thole_claim_release(claim);
+  thole_close(machine);
+}
+
 int main(void) {
   if (!mkdtemp(directory)) return 1;
   snprintf(options, sizeof options, "{\"machine\": \"dgx-a100\", \"state_dir\": \"%s/state\"}", directory);
@@ -534,6 +556,7 @@ int main(void) {
       TEST(a_program_starts_where_as_and_with_what_it_is_told),
       TEST(a_program_that_cannot_start_is_an_error),
       TEST(a_program_and_its_children_end_with_the_life_of_who_started_it),
+      TEST(who_is_inside_of_a_claim_learns_what_its_lists_show),
       TEST(a_claim_is_shared_out_among_processes),
       TEST(nothing_is_left_behind),
   };

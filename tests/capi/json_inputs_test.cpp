@@ -388,6 +388,7 @@ TEST_F(CApi, NothingAtAll) {
           [&](thole_error** error) { return taken(thole_claim_ranks(nullptr, claim_, "{}", error)); });
   refused("thole_claim_ranks:claim",
           [&](thole_error** error) { return taken(thole_claim_ranks(machine_, nullptr, "{}", error)); });
+  refused("thole_claim_around:machine", [&](thole_error** error) { return taken(thole_claim_around(nullptr, error)); });
   refused("thole_claim_ranks:request",
           [&](thole_error** error) { return taken(thole_claim_ranks(machine_, claim_, nullptr, error)); });
 

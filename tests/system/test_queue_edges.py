@@ -81,6 +81,12 @@ def test_a_joblog_that_is_none_is_refused_and_left_alone(queue):
     assert "this is no log of tasks" in said and file.read_text() == "my notes\n"
 
 
+@pytest.mark.parametrize("how", ["--resume", "--resume-failed"])
+def test_a_joblog_without_end_is_refused(queue, how):
+    said = queue.refused("map", "-g", "0", "--joblog", "/dev/full", how, "echo", ":::", "a")
+    assert "/dev/full" in said and "this is no log of tasks" in said, said
+
+
 @pytest.mark.parametrize("place, parts", [("{.}", ["d/a.tar", "b", "/c.d/e"]), ("{/}", ["a.tar.gz", "b", "e"]),
                                           ("{//}", ["d", ".", "/c.d"]), ("{/.}", ["a.tar", "b", "e"]),
                                           ("{1/}", ["a.tar.gz", "b", "e"]),

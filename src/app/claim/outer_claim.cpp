@@ -29,4 +29,11 @@ std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Env
   return std::move(all.front());
 }
 
+std::optional<plan::ToldGpus::Shown> shown_of_claim_around(const plan::Environment& environment) {
+  const auto claim = environment.find("THOLE_CLAIM");
+  if (claim == environment.end() || claim->second.empty()) return std::nullopt;
+  const auto told = plan::ToldGpus::read(environment);
+  return told ? told->shown_in(environment) : std::nullopt;
+}
+
 }  // namespace thole::app

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/environment/told.hpp"
 #include "plan/place/select.hpp"
 #include "port/claim_store.hpp"
 
@@ -26,5 +27,8 @@ std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Env
 
 // All of them, the deepest first.
 std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment);
+
+// What the lists of this environment show of the claim that its variables tell of. No store is asked.
+std::optional<plan::ToldGpus::Shown> shown_of_claim_around(const plan::Environment& environment);
 
 }  // namespace thole::app

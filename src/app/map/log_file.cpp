@@ -14,17 +14,21 @@ namespace thole::app {
 
 namespace {
 
+std::string read(const std::string& path, std::size_t most) {
+  std::optional<std::string> text = read_file(path, most);
+  if (!text && !says_absent(errno))              // what it would have left out is not begun again
+    throw Error(ErrorCode::unavailable, "cannot read the log of tasks").about(path).because(errno);
+  return std::move(text).value_or("");
+}
+
+// Its beginning first: /dev/full has no end.
 std::string read_whole(const std::string& path, plan::Resume resume) {
   if (path.empty() || resume == plan::Resume::none) return "";
-  std::optional<std::string> read = read_file(path, std::numeric_limits<std::size_t>::max());
-  if (!read && !says_absent(errno))              // what it would have left out is not begun again
-    throw Error(ErrorCode::unavailable, "cannot read the log of tasks").about(path).because(errno);
-  std::string text = std::move(read).value_or("");
-  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
-  const std::string_view head = std::string_view(plan::job_log_head).substr(0, std::string_view(plan::job_log_head).find('\n'));
-  if (!head.starts_with(first))                  // torn by a crash it is a beginning
+  const std::string_view head = plan::job_log_head;
+  const std::string beginning = read(path, head.size());
+  if (!head.starts_with(std::string_view(beginning).substr(0, beginning.find('\n'))))   // torn by a crash it is a beginning
     throw Error(ErrorCode::usage, "this is no log of tasks").about(path).hint("name another file for --joblog");
-  return text;
+  return read(path, std::numeric_limits<std::size_t>::max());
 }
 
 }  // namespace

@@ -131,7 +131,10 @@ Fd FifoTicket::take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigne
     if (node) store_.hook("share opened");
     if (!node || ::flock(node.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!in_force(pass.nodes, node.get(), share_node(pass.nodes.slots()[slot], k))) continue;
-    if (!say_terms(node.get(), terms)) continue;
+    if (!say_terms(node.get(), terms)) {
+      if (errno == EAGAIN || errno == EACCES) continue;   // somebody's bytes
+      throw Error(ErrorCode::unavailable, "cannot lock").about(share_node(pass.nodes.slots()[slot], k)).because(errno);
+    }
     berth = k + 1;
     return node;
   }

@@ -17,7 +17,8 @@ std::optional<ToldGpus> ToldGpus::read(const Environment& environment) {
   };
   try {
     for (const model::Json& gpu : model::parse_json(list->second, "THOLE_GPUS")) {
-      told.gpus_.push_back({gpu.at("key").get<std::string>(), text_of(gpu, "vendor"), text_of(gpu, "listed_as")});
+      told.gpus_.push_back({gpu.at("key").get<std::string>(), text_of(gpu, "vendor"), text_of(gpu, "listed_as"),
+                            text_of(gpu, "uuid")});
       told.keys_.push_back(told.gpus_.back().key);
     }
   } catch (const std::exception&) {  // of the JSON library, or of ours
@@ -37,6 +38,27 @@ std::optional<std::vector<std::string>> ToldGpus::shown_by(const model::VendorRo
     keys.push_back(its->key);
   }
   return keys;
+}
+
+std::optional<ToldGpus::Shown> ToldGpus::shown_in(const Environment& environment) const {
+  Shown shown;
+  bool have_names = true;
+  for (const model::VendorRow& row : model::vendors) {
+    const std::string name(row.lists.front());
+    const auto list = environment.find(name);
+    if (list == environment.end() || std::ranges::find(gpus_, to_string(row.vendor), &Gpu::vendor) == gpus_.end()) continue;
+    const auto keys = shown_by(row, list->second);
+    if (!keys) return std::nullopt;
+    std::vector<std::string> names;
+    for (const std::string& key : *keys) names.push_back(std::ranges::find(gpus_, key, &Gpu::key)->uuid);
+    have_names = have_names && (names.empty() || row.rules == model::ListRules::cuda) &&
+                 std::ranges::find(names, "") == names.end();
+    if (!names.empty()) shown.by_names[name] = join(names, ",");
+    shown.keys.insert(shown.keys.end(), keys->begin(), keys->end());
+  }
+  if (shown.keys.empty()) return std::nullopt;
+  if (!have_names) shown.by_names.clear();
+  return shown;
 }
 
 bool ToldGpus::all_shown_by(const Environment& environment) const {

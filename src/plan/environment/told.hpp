@@ -24,12 +24,20 @@ class ToldGpus {
   // The keys of the GPUs that this list (the vendor's lowest) shows, in its order; nothing where a word is none of theirs.
   std::optional<std::vector<std::string>> shown_by(const model::VendorRow& row, std::string_view list) const;
 
+  // What the vendors' lists of this environment show.
+  struct Shown {
+    std::vector<std::string> keys;
+    Environment by_names;                      // the same by names that are never another's; empty where one has none
+  };
+  // Nothing where a word is none of theirs, or no list shows any.
+  std::optional<Shown> shown_in(const Environment& environment) const;
+
   // Whether every vendor's list in this environment shows all that it was told of.
   bool all_shown_by(const Environment& environment) const;
 
  private:
   struct Gpu {
-    std::string key, vendor, listed_as;
+    std::string key, vendor, listed_as, uuid;
   };
   std::vector<Gpu> gpus_;
   std::vector<std::string> keys_;
