@@ -70,6 +70,7 @@ struct HoldSpec {
 // Whom the holder acquires for: the process that called hold().
 struct HoldCaller {
   int gone = -1;                         // readable once that one was interrupted, or has ended: give up
+  int process = -1;                      // readable once that one has ended that the claim is for: give up, too
   std::function<bool()> is_stopped;      // ... stands still (Ctrl-Z): its turn goes to others until it goes on
 };
 

@@ -57,8 +57,20 @@ static void keep(int fd) {
   close(lock);
 }
 
-static int renamed(int result, const char *from, const char *to) {
-  const char *before = name_in_it(from), *now = name_in_it(to);
+/* A name is that of a file in the directory `in`, where that is the one. */
+static const char *name_at(int in, const char *path) {
+  char link[64], directory[4096];
+  const char *of = getenv("FAKE_DISK_OF");
+  if (in == AT_FDCWD || strchr(path, '/')) return name_in_it(path);
+  snprintf(link, sizeof link, "/proc/self/fd/%d", in);
+  const ssize_t length = readlink(link, directory, sizeof directory - 1);
+  if (!of || length <= 0) return NULL;
+  directory[length] = '\0';
+  return strcmp(directory, of) == 0 ? path : NULL;
+}
+
+static int renamed(int result, int from_in, const char *from, int to_in, const char *to) {
+  const char *before = name_at(from_in, from), *now = name_at(to_in, to);
   if (result == 0 && before && now) {
     snprintf(named_before, sizeof named_before, "%s", before);
     snprintf(named_now, sizeof named_now, "%s", now);
@@ -66,12 +78,18 @@ static int renamed(int result, const char *from, const char *to) {
   return result;
 }
 int rename(const char *from, const char *to) {
-  return renamed(((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to), from, to);
+  return renamed(((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to), AT_FDCWD, from, AT_FDCWD,
+                 to);
+}
+int renameat(int from_in, const char *from, int to_in, const char *to) {
+  int (*const real)(int, const char *, int, const char *) =
+      (int (*)(int, const char *, int, const char *))dlsym(RTLD_NEXT, "renameat");
+  return renamed(real(from_in, from, to_in, to), from_in, from, to_in, to);
 }
 int renameat2(int from_in, const char *from, int to_in, const char *to, unsigned flags) {
   int (*const real)(int, const char *, int, const char *, unsigned) =
       (int (*)(int, const char *, int, const char *, unsigned))dlsym(RTLD_NEXT, "renameat2");
-  return renamed(real(from_in, from, to_in, to, flags), from, to);
+  return renamed(real(from_in, from, to_in, to, flags), from_in, from, to_in, to);
 }
 
 int fdatasync(int fd) {

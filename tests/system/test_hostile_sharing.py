@@ -246,3 +246,35 @@ def test_a_thousand_locks_on_a_place_say_no_less(lab):
     assert lab.thole("bob", *BESIDE).returncode == 75
     assert lab.thole("alice", *BESIDE).returncode == 0
     end(alice)
+
+
+def test_places_kept_of_a_gpu_that_another_has_alone_hide_him_from_nobody(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", "--time", "1h")
+    key = lab.status()["gpus"][0]["uuid"]
+    keep = KEEPER.replace("share.*", f"share.*{key}*")
+    places, alloc = lab.start_python("mallory", keep), lab.start_python("mallory", keep.replace(f"share.*{key}*", "alloc"))
+    for who in ("bob", "alice", "root"):
+        (claim,) = lab.claims(who)
+        assert (claim["gpu"], claim["user"], claim["shared"], claim["verified"]) == (0, "alice", False, True)
+    assert lab.thole("alice", "extend", "0", "2h").returncode == 0
+    done = lab.thole("root", "release", "0")
+    assert done.returncode == 0 and "alice" not in [claim["user"] for claim in lab.claims("bob")], done.stderr
+    assert alice.wait() != 0
+    end(places)
+    end(alloc)
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_a_claim_that_waits_for_a_process_ends_with_that_process(lab):
+    lab.init()
+    lab.set_gpus(1)
+    alice = lab.hold("alice")
+    process = lab.start("bob", "cat")
+    waiting = lab.start("bob", lab.program, "claim", "--pid", str(process.process.pid))
+    eventually(lambda: lab.waiters("bob"), "he waits")
+    end(process)
+    assert waiting.wait() == 69
+    assert "the process that the claim was for has ended" in waiting.process.stderr.read().decode()
+    assert lab.waiters("root") == []
+    end(alice)

@@ -332,6 +332,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
   options.keeps_around = false;              // ... and at that of the claim around
   options.cancel = std::move(cancel);
   options.cancel.push_back(caller.gone);
+  if (caller.process >= 0) options.cancel.push_back(caller.process);
   options.stands_still = caller.is_stopped;
   options.waiting = events.waiting;
   options.caution = events.caution;

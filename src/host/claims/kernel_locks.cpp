@@ -240,17 +240,31 @@ KernelLocks kernel_locks(std::chrono::nanoseconds limit) {
   return join_tables([limit] { return lock_table(limit); }, limit);
 }
 
-std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
-  std::vector<pid_t> pids;
+namespace {
+
+std::vector<KernelLock> locks_of(const std::vector<KernelLock>& locks, int fd) {
+  std::vector<KernelLock> found;
   struct stat file;
   struct statfs system;
-  if (fd < 0 || ::fstat(fd, &file) != 0 || ::fstatfs(fd, &system) != 0) return pids;
+  if (fd < 0 || ::fstat(fd, &file) != 0 || ::fstatfs(fd, &system) != 0) return found;
   // btrfs alone gives stat(2) another device number (of the subvolume) than /proc/locks. Elsewhere the number must agree: files
   // of other file systems have the same inode numbers.
   bool any_device = static_cast<unsigned long>(system.f_type) == BTRFS_SUPER_MAGIC;
   for (const KernelLock& lock : locks)
-    if (lock.ino == file.st_ino && (lock.dev == file.st_dev || any_device)) pids.push_back(lock.pid);
+    if (lock.ino == file.st_ino && (lock.dev == file.st_dev || any_device)) found.push_back(lock);
+  return found;
+}
+
+}  // namespace
+
+std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd) {
+  std::vector<pid_t> pids;
+  for (const KernelLock& lock : locks_of(locks, fd)) pids.push_back(lock.pid);
   return pids;
+}
+
+bool is_exclusive(const std::vector<KernelLock>& locks, int fd) {
+  return std::ranges::any_of(locks_of(locks, fd), &KernelLock::exclusive);
 }
 
 std::optional<std::vector<pid_t>> told_lockers_of(KernelLocks& locks, int fd) {
@@ -393,10 +407,13 @@ std::string describe_keeper(int fd) {
 bool kept_in_no_process(int fd) {
   int unlisted = 0;
   const std::vector<pid_t> pids = all_pids(&unlisted);
-  if (::geteuid() != 0 || unlisted != 0 || lockers_of(kernel_locks().flocks, fd).empty()) return false;
+  const auto takers = [fd] { return lockers_of(kernel_locks().flocks, fd); };
+  const std::vector<pid_t> taken_by = takers();
+  if (::geteuid() != 0 || unlisted != 0 || taken_by.empty()) return false;
   Allowance allowance(for_init_to_tell);
   return std::ranges::all_of(pids, [&](pid_t pid) {
     const auto keeps = keeps_lock(pid, fd, [&] { return allowance.over(); });
+    if (takers() != taken_by) return false;      // it goes from hand to hand: who has it now was looked at before
     if (keeps || allowance.over()) return keeps == false;
     const auto process = read_process(pid);
     return !process || is_ended_state(process->state) || user_of(pid) == 0;

@@ -72,6 +72,9 @@ std::vector<KernelLock> parse_kernel_locks(std::string_view text);
 // The pids that hold a flock of this open file.
 std::vector<pid_t> lockers_of(const std::vector<KernelLock>& locks, int fd);
 
+// Is one of those exclusive? Then it is the only one.
+bool is_exclusive(const std::vector<KernelLock>& locks, int fd);
+
 // The same, where nobody is an answer: nothing where that cannot be told.
 std::optional<std::vector<pid_t>> told_lockers_of(KernelLocks& locks, int fd);
 

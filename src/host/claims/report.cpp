@@ -70,20 +70,25 @@ std::vector<HeldLock> try_all(ClaimDirectory& nodes, KeptBerths& kept) {
 // Does somebody keep it? A try to share, which needs no order.
 bool is_kept(const Fd& node) { return node && ::flock(node.get(), LOCK_SH | LOCK_NB) != 0; }
 
-// When alloc cannot be had: what /proc/locks says, and for what it does not name, a try. Nobody is to look idle who is not.
+// When alloc cannot be had: what /proc/locks says, and for what it does not name, a try. Nobody is to look idle who is not; and
+// whoever keeps berths of a unit that another has exclusively hides nobody: he is no sharer.
 std::vector<HeldLock> read_only_view(ClaimDirectory& nodes, const KernelLocks& locks) {
   std::vector<HeldLock> held;
   for (unsigned slot = 0; slot < nodes.slots().size(); ++slot) {
     if (nodes.slots()[slot].empty()) continue;
-    bool shared = false;
-    const auto add = [&](unsigned berth, Fd node, Fd trial) {
-      if (!node || (lockers_of(locks.flocks, node.get()).empty() && !is_kept(trial))) return;
-      held.push_back({slot, berth, std::move(node)});
-      shared = true;
-    };
-    for (unsigned berth = 0; berth < model::share_berths; ++berth)
-      add(berth + 1, nodes.open_share(slot, berth, O_RDONLY), nodes.open_share(slot, berth, O_RDWR));
-    if (!shared) add(0, nodes.open_gpu(slot, O_RDONLY), nodes.open_gpu(slot, O_RDWR));
+    Fd unit = nodes.open_gpu(slot, O_RDONLY);
+    const bool listed = unit && !lockers_of(locks.flocks, unit.get()).empty();
+    if (unit && (listed ? is_exclusive(locks.flocks, unit.get()) : is_kept(nodes.open_gpu(slot, O_RDWR)))) {
+      held.push_back({slot, 0, std::move(unit)});
+      continue;
+    }
+    const std::size_t before = held.size();
+    for (unsigned berth = 0; berth < model::share_berths; ++berth) {
+      Fd node = nodes.open_share(slot, berth, O_RDONLY);
+      if (node && (!lockers_of(locks.flocks, node.get()).empty() || is_kept(nodes.open_share(slot, berth, O_RDWR))))
+        held.push_back({slot, berth + 1, std::move(node)});
+    }
+    if (listed && held.size() == before) held.push_back({slot, 0, std::move(unit)});
   }
   return held;
 }

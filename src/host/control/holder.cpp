@@ -65,7 +65,7 @@ std::string failure_record(const Error& error) {
 // Holds until the end comes, whichever it is; the claim is free on return.
 class Holder {
  public:
-  Holder(const port::HoldSpec& spec, port::ToHold held);
+  Holder(Fd process, port::ToHold held);   // process: a pidfd of the one that the claim is for, or none
   void run(Fd caller);        // who is to confirm the claim
 
  private:
@@ -80,17 +80,15 @@ class Holder {
   Fd process_, signals_, caller_;   // caller_: until it has confirmed
   std::optional<SteadyTime> confirmed_by_;
   std::optional<SteadyTime> end_, look_;   // look_: next at the claim around this one
-  bool adopted_ = false, out_of_time_ = false;
+  bool out_of_time_ = false;
 };
 
-Holder::Holder(const port::HoldSpec& spec, port::ToHold held) : held_(std::move(held)) {
+Holder::Holder(Fd process, port::ToHold held) : held_(std::move(held)), process_(std::move(process)) {
   held_.door.about.pid = ::getpid();
   held_.door.about.holder = true;
   held_.door.locks = held_.claim.descriptors();
   door_ = std::make_unique<Door>(held_.door);
   set_end(held_.door.about.until);
-  adopted_ = spec.process.has_value();
-  if (adopted_ && !(process_ = open_pidfd(*spec.process))) no_such_process(*spec.process);
   sigset_t ending;
   sigemptyset(&ending);
   for (int signal : {SIGINT, SIGTERM}) sigaddset(&ending, signal);
@@ -148,7 +146,7 @@ void Holder::run(Fd caller) {
   confirmed_by_ = steady_clock::now() + to_confirm;
   while (!over()) {}
   if (held_.ending) held_.ending();
-  const bool outlived = out_of_time_ && adopted_ && !caller_ && held_.overdue;
+  const bool outlived = out_of_time_ && process_ && !caller_ && held_.overdue;
   Fd note = outlived ? held_.claim.release_to_note() : Fd();
   held_.claim.release();
   if (outlived && !held_.overdue()) note.reset();   // the claim goes on in a command that has joined it
@@ -164,6 +162,22 @@ void Holder::wait_for_overdue(Fd note) {
   note.reset();
 }
 
+// Nothing is claimed for a process that has ended meanwhile.
+port::ToHold acquired(const std::function<port::ToHold()>& acquire, const Fd& process, const port::HoldSpec& spec) {
+  const auto must_live = [&] {
+    if (process && is_readable(process.get()))
+      throw Error(ErrorCode::unavailable, "the process that the claim was for has ended").about(std::to_string(*spec.process));
+  };
+  try {
+    port::ToHold held = acquire();
+    must_live();
+    return held;
+  } catch (const Error&) {
+    must_live();
+    throw;
+  }
+}
+
 // The child's life. It never returns into the caller's program.
 [[noreturn]] void be_holder(const port::HoldSpec& spec, pid_t whose, Fd caller,
                             const std::function<port::ToHold(const port::HoldCaller&)>& acquire) {
@@ -171,14 +185,15 @@ void Holder::wait_for_overdue(Fd note) {
   ::signal(SIGPIPE, SIG_IGN);  // progress may go to a terminal that is gone
   ::prctl(PR_SET_NAME, spec.for_shell ? holder_for_shell : holder_name);
   try {
-    if (spec.process && !open_pidfd(*spec.process)) no_such_process(*spec.process);   // before a long wait for nobody
+    Fd made_for;                                 // from now on: after a long wait its number may be a stranger's
+    if (spec.process && !(made_for = open_pidfd(*spec.process))) no_such_process(*spec.process);
     const auto is_stopped = [whose] {
       const auto process = process_state(whose);
       return process && ::getppid() == whose && host::is_stopped(*process);
     };
-    port::ToHold held = acquire({caller.get(), is_stopped});
+    port::ToHold held = acquired([&] { return acquire({caller.get(), made_for.get(), is_stopped}); }, made_for, spec);
     const std::string message = "m" + held.message;
-    std::optional<Holder> holder(std::in_place, spec, std::move(held));
+    std::optional<Holder> holder(std::in_place, std::move(made_for), std::move(held));
     leave_caller();
     const bool sent =
         ::send(caller.get(), message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()) &&

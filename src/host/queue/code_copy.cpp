@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/made.hpp"
+#include "base/same_file.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
@@ -119,34 +120,43 @@ class Copier {
     struct stat about {};
     if (::lstat(source.c_str(), &about) != 0) return;   // tracked, and deleted since
     if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) return;   // a socket, a FIFO, a submodule's directory
-    copy_.bytes += static_cast<std::uint64_t>(about.st_size);
-    if (copy_.bytes > most_)
-      throw Error(ErrorCode::usage, fmt::format("--snapshot: more than {} to copy", format_mib(most_ >> 20)))
-          .about(from_.string())
-          .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere"
-                             : "make it a git repository with data in .gitignore, or submit from the directory of the code");
+    Fd bytes;
+    if (S_ISREG(about.st_mode)) {                // another by now, perhaps: what is open is what counts
+      bytes = open_at(AT_FDCWD, source.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+      if (!bytes && (says_absent(errno) || errno == ELOOP)) return;
+      if (!bytes || ::fstat(bytes.get(), &about) != 0) cannot("read", source, last_error());
+      if (!S_ISREG(about.st_mode)) return;
+    }
     std::error_code problem;
     if (!make_directories(target.parent_path(), 0777)) problem = last_error();
-    if (!problem && S_ISLNK(about.st_mode)) fs::copy_symlink(source, target, problem);
-    else if (!problem) copy_bytes(source, target, about.st_mode & 07777);
+    if (!problem && !bytes) fs::copy_symlink(source, target, problem);
+    else if (!problem) copy_bytes(bytes.get(), source, target, about.st_mode & 07777);
     if (problem) cannot("write", target, problem);
     ++copy_.files;
-    if (S_ISREG(about.st_mode)) {                // build tools and Python's caches go by the time
+    if (bytes) {                                 // build tools and Python's caches go by the time
       const timespec times[] = {about.st_atim, about.st_mtim};
       ::utimensat(AT_FDCWD, target.c_str(), times, AT_SYMLINK_NOFOLLOW);
     }
   }
 
  private:
+  void count(std::size_t bytes) {
+    copy_.bytes += bytes;
+    if (copy_.bytes > most_)
+      throw Error(ErrorCode::usage, fmt::format("--snapshot: more than {} to copy", format_mib(most_ >> 20)))
+          .about(from_.string())
+          .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere"
+                             : "make it a git repository with data in .gitignore, or submit from the directory of the code");
+  }
+
   // By hand: what std::filesystem says of a full disk is that of a source which cannot be read.
-  static void copy_bytes(const fs::path& source, const fs::path& target, mode_t mode) {
-    const Fd from = open_at(AT_FDCWD, source.c_str(), O_RDONLY | O_NOFOLLOW);
-    if (!from) cannot("read", source, last_error());
+  void copy_bytes(int from, const fs::path& source, const fs::path& target, mode_t mode) {
     const Fd to = create_at(AT_FDCWD, target.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
     if (!to) cannot("write", target, last_error());
     std::vector<char> part(1 << 16);
-    for (ssize_t n; (n = ::read(from.get(), part.data(), part.size())) != 0;) {
+    for (ssize_t n; (n = ::read(from, part.data(), part.size())) != 0;) {
       if (n < 0 && errno != EINTR) cannot("read", source, last_error());
+      if (n > 0) count(static_cast<std::size_t>(n));
       if (n > 0 && !write_all(to.get(), {part.data(), static_cast<std::size_t>(n)})) cannot("write", target, last_error());
     }
     if (::fchmod(to.get(), mode) != 0) cannot("write", target, last_error());

@@ -50,11 +50,12 @@ std::uint64_t highest_number(const std::string& logs) {
       .hint(why == ENOSPC || why == EDQUOT ? "free some space there, then try again; nothing was changed" : "");
 }
 
-// Gives a file another name that nothing has. False, with errno, otherwise: EEXIST where something has it.
-bool rename_to_free(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+// Gives a file of this directory another name there that nothing has. False, with errno, otherwise: EEXIST where something has
+// it.
+bool rename_to_free(int directory, const char* from, const char* to) {
+  if (::renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;
-  return ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0;   // this file system cannot do it in one
+  return ::linkat(directory, from, directory, to, 0) == 0 && ::unlinkat(directory, from, 0) == 0;   // cannot do it in one
 }
 
 Error untold_commit(const Error& why) {
@@ -75,13 +76,15 @@ bool put_away_index(const std::string& path) {
 bool is_there(const std::string& path) { return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
 // A file that is not there is as good as removed.
-bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || says_absent(errno); }
+bool remove_file(const std::string& path, int directory = AT_FDCWD) {
+  return ::unlinkat(directory, path.c_str(), 0) == 0 || says_absent(errno);
+}
 
 // What lies where a queue's file is to be: nothing, an empty file, or one that is somebody's.
 enum class PathState { free, empty, taken };
 
-PathState state_of_path(const std::string& path) {
-  const Fd file = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+PathState state_of_path(int directory, const std::string& path) {
+  const Fd file = open_at(directory, "queue.db", O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct stat about{};
   if (!file && says_absent(errno)) return PathState::free;
   if (!file || ::fstat(file.get(), &about) != 0) cannot_make(path, errno);
@@ -112,6 +115,13 @@ bool JobDatabase::replaced() const try {
 bool JobDatabase::is_as_opened() const try {
   return database_ && files_there() == files_;
 } catch (const Error&) {
+  return false;
+}
+
+// So that nobody is told that what is in a removed log is stored.
+bool JobDatabase::log_is_another() const try {
+  return file_identity(directory_ + "/queue.db-wal") != files_.log;
+} catch (const Error&) {   // cannot be seen: nothing says so
   return false;
 }
 
@@ -152,42 +162,68 @@ void JobDatabase::look_where_it_is() {
 //
 // A whole queue comes into its place at once, and never had a journal of SQLite's: that has the name of its file too, and who
 // is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
+//
+// All of it in the directory that we have open: another may have been put into its place, with the log of its own queue.
 void JobDatabase::make_file(const std::string& path) {
   const Turnstile::Pass pass = turnstile_->pass();
-  const PathState before = state_of_path(path);
+  const int here = guard_.get();
+  const PathState before = state_of_path(here, path);
   if (before == PathState::taken) return;        // another process was here first
   const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
-  const std::string made = path + ".new";
-  if (!remove_file(made)) cannot_make(path, errno);   // of somebody who was killed here
+  const char *const made = "queue.db.new", *const log = "queue.db-wal", *const put_away = "queue.db-wal.old";
+  if (!remove_file(made, here)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
-  const Fd file = create_at(AT_FDCWD, made.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
-  const std::string log = path + "-wal", put_away = put_away_log(path);
+  const Fd file = create_at(here, made, O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
   bool log_away = false;
   const auto failed = [&] {
     const int why = errno;
-    ::unlink(made.c_str());
-    if (log_away) rename_to_free(put_away, log);   // it may be that of a file which has come here meanwhile
+    ::unlinkat(here, made, 0);
+    if (log_away) rename_to_free(here, put_away, log);   // it may be that of a file which has come here meanwhile
     cannot_make(path, why);
   };
   if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
-  log_away = ::rename(log.c_str(), put_away.c_str()) == 0;
+  log_away = ::renameat(here, log, here, put_away) == 0;
   if (!log_away && !says_absent(errno)) failed();
   for (const char* part : {"-shm", "-shm.lost", "-shm.untold", "-journal"})
-    if (!remove_file(path + part)) failed();
+    if (!remove_file(std::string("queue.db") + part, here)) failed();
   // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
-  const bool placed = before == PathState::free ? rename_to_free(made, path) : ::rename(made.c_str(), path.c_str()) == 0;
+  const bool placed = before == PathState::free ? rename_to_free(here, made, "queue.db")
+                                                : ::renameat(here, made, here, "queue.db") == 0;
   if (!placed) failed();
   // Nothing is in a log that somebody made meanwhile: it has no pass.
-  for (const char* part : {"-wal", "-shm"}) ::unlink((path + part).c_str());
-  ::fsync(guard_.get());
+  for (const char* part : {"queue.db-wal", "queue.db-shm"}) ::unlinkat(here, part, 0);
+  ::fsync(here);
+}
+
+// Does the directory that we have open still lie there, as far as that can be seen?
+bool JobDatabase::is_in_place() const {
+  struct stat open {}, there {};
+  if (::stat(directory_.c_str(), &there) != 0) return !says_absent(errno);
+  return ::fstat(guard_.get(), &open) != 0 || (open.st_dev == there.st_dev && open.st_ino == there.st_ino);
 }
 
 void JobDatabase::open() {
+  constexpr int tries = 20;
+  for (int i = 0; i < tries; ++i)
+    if (open_what_is_there()) return;
+  throw Error(ErrorCode::unavailable, "the queue's files were exchanged while they were opened")
+      .about(directory_).hint("try again");
+}
+
+// False where log, index or directory are not those any more that were opened: a commit would go into what nobody reads, and
+// bringing that home would write over what others have stored since.
+bool JobDatabase::open_what_is_there() {
   const std::string path = directory_ + "/queue.db";
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
-  if (guard_) ::flock(guard_.get(), LOCK_SH | LOCK_NB);
+  if (!guard_) throw Error(ErrorCode::unavailable, "cannot open the queue's directory").about(directory_).because(errno);
+  ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   turnstile_.emplace(directory_ + "/turnstile", kept_);
-  if (!has_content(path)) make_file(path);
+  try {
+    if (!has_content(path)) make_file(path);
+  } catch (const Error&) {
+    if (is_in_place()) throw;
+    return false;
+  }
   const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
@@ -195,22 +231,31 @@ void JobDatabase::open() {
     (void)turnstile_->pass();                    // who has just made the file is not through with its log
   lost_ = forget_lost_log(path);
   index_before_.reset();                         // else SQLite went by this index, with nobody else who has it open
-  // SQLite gives its files their modes only after they are there, and who finds one without opens the queue for reading only.
-  if (umask_takes_owners_bits()) create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL, 0600);
+  // Made before SQLite would: so it is known which log it opens. (And SQLite gives its files their modes only after they are
+  // there: who finds one without opens the queue for reading only.)
+  if (create_at(AT_FDCWD, (path + "-wal").c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600)) ::fsync(guard_.get());
   struct statfs where {};
-  const bool on_btrfs = guard_ && ::fstatfs(guard_.get(), &where) == 0 && where.f_type == BTRFS_SUPER_MAGIC;
+  const bool on_btrfs = ::fstatfs(guard_.get(), &where) == 0 && where.f_type == BTRFS_SUPER_MAGIC;
   // The log's index is written through memory, where a want of room would be a signal.
   if (on_btrfs || umask_takes_owners_bits())
     if (const Fd index = create_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_EXCL, 0600)) write_in_place(index);
+  const Files before = files_there();
   database_.emplace(path, vfs_);
   try {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole
     // submit` would pay every time.
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     database_->execute("PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
-    if (!schema_is_current(*database_, steps_)) {
+    const bool is_current = schema_is_current(*database_, steps_);   // by now log and index are open
+    files_ = files_there();
+    const auto is_same = [](std::uint64_t was, std::uint64_t is) { return was == 0 || was == is; };
+    if (!is_same(before.log, files_.log) || !is_same(before.index, files_.index) || !is_in_place()) {
+      close();
+      return false;
+    }
+    if (!is_current) {
       const Turnstile::Pass pass = turnstile_->pass();
-      if (file_identity(path) == file && !schema_is_current(*database_, steps_)) {
+      if (files_there() == files_ && !schema_is_current(*database_, steps_)) {
         const bool was_older = database_->integer("PRAGMA user_version") != 0;
         bring_up_to_date(*database_, steps_);
         made_newer_ = made_newer_ || was_older;
@@ -222,16 +267,13 @@ void JobDatabase::open() {
     close();
     throw;
   }
-  files_ = files_there();
-  if (files_.log != 0 && guard_) say_log_is_there(guard_.get(), file);
+  if (files_.log != 0) say_log_is_there(guard_.get(), file);
   before_.reset();
   if (origin_ == 0) origin_ = origin_of(file);
-  if (origin_of(files_.file) == origin_) return;
+  if (origin_of(files_.file) == origin_) return true;
   close();                                       // it was set aside while we opened it
   look_where_it_is();
-  throw Error(ErrorCode::unavailable, "the queue's directory was exchanged while it was opened")
-      .about(directory_)
-      .hint("try again");
+  return false;
 }
 
 // Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
@@ -273,6 +315,7 @@ void JobDatabase::pass_over_lost_numbers() {
   const std::string path = directory_ + "/queue.db";
   const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
+  if (files_there() != files_) return;           // of another log by now
   if (has_content(lost_index(path))) {           // else somebody else has
     make_durable(Durable::now, pages_of_commands);
     database_->run("INSERT INTO sqlite_sequence(name, seq) SELECT 'job', 0 "
@@ -428,6 +471,9 @@ void JobDatabase::Writing::commit(bool some_job_ended) {
     throw;
   }
   file_.wrote_ = true;
+  if (durable_ == Durable::now && file_.log_is_another())
+    throw untold_commit(Error(ErrorCode::unavailable, "the queue's log was removed or exchanged while it was written")
+                            .about(file_.directory_ + "/queue.db-wal"));
   if (durable_ == Durable::now) {
     const auto took = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - began);
     file_.sync_time_ = std::min((3 * file_.sync_time_ + took) / 4, Millis{1'000});

@@ -1,14 +1,18 @@
 // The log of a queue's file that was removed, cut or replaced while it was open: what was lost is told, and no number of it
 // given again.
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "host/store/file_check.hpp"
+#include "host/store/log_vfs.hpp"
 #include "unit/host/store/queue_fixture.hpp"
 
 namespace thole::host {
@@ -44,6 +48,29 @@ class LostLog : public QueueTest {
   bool says_ = true;
 };
 
+// SQLite's files as they are, and what happens just after it has opened a log.
+std::function<void()> after_log_is_open;
+
+int open_and_go_on(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* flags_out) {
+  sqlite3_vfs* usual = sqlite3_vfs_find(log_vfs());
+  const int code = usual->xOpen(usual, path, file, flags, flags_out);
+  if (code == SQLITE_OK && (flags & SQLITE_OPEN_WAL) != 0)
+    if (const auto then = std::exchange(after_log_is_open, nullptr)) then();
+  return code;
+}
+
+const char* interrupted_vfs() {
+  static sqlite3_vfs made = [] {
+    sqlite3_vfs vfs = *sqlite3_vfs_find(log_vfs());
+    vfs.zName = "interrupted";
+    vfs.xOpen = open_and_go_on;
+    vfs.pNext = nullptr;
+    return vfs;
+  }();
+  sqlite3_vfs_register(&made, 0);
+  return made.zName;
+}
+
 TEST_F(LostLog, ALogThatWasCutIsNotWrittenOn) {
   for (const off_t cut : {1, 24, 200, 2000, 4000, 4120, 5000, 12000}) {
     told_ = 0;
@@ -55,6 +82,24 @@ TEST_F(LostLog, ALogThatWasCutIsNotWrittenOn) {
     EXPECT_EQ(told_, 1) << cut;
     expect_sound(*store, directory);
   }
+}
+
+TEST_F(LostLog, NothingIsStoredInALogThatWasExchangedWhileItWasOpened) {
+  for (int i = 0; i < 4; ++i) submit();
+  model::JobId others = 0;
+  after_log_is_open = [&] {
+    std::filesystem::remove(log());
+    others = submitted();
+  };
+  const port::Submission one = job();
+  SqliteJobStore late(JobStoreOptions{.directory = directory, .vfs = interrupted_vfs()});
+  const model::JobId mine = late.submit({&one, 1}, at(1)).front().id;
+  EXPECT_FALSE(after_log_is_open);
+  EXPECT_GT(mine, others);
+  std::size_t found = 0;
+  for (const auto& row : store->jobs({})) found += row.id == mine || row.id == others ? 1 : 0;
+  EXPECT_EQ(found, 2u) << "jobs that were acknowledged";
+  expect_sound(*store, directory);
 }
 
 TEST_F(LostLog, NumbersOfWhatWasLostTwiceAreNotGivenAgain) {

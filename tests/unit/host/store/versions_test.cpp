@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <functional>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "unit/host/store/queue_fixture.hpp"
@@ -139,7 +140,7 @@ TEST_F(SetAside, NorIsOneThatIsPutBackWhileTheNewFileComes) {
   std::filesystem::rename(path, path + ".damaged");
   unsigned placed = 0;
   before_placing = [&](const char* name) {
-    if (name != path) return;
+    if (std::string_view(name) != "queue.db") return;
     ++placed;
     std::filesystem::copy_file(kept, path + "-wal", std::filesystem::copy_options::overwrite_existing);
   };
