@@ -89,10 +89,11 @@ std::optional<app::Acquired> claim_around(const app::Site& site) {
 // Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own.
 void leave_lists_only(model::Json& rank) {
   model::Json lists = model::Json::object();
-  const auto is_list = [](const model::VendorRow& row, std::string_view name) { return row.lists.front() == name; };
-  for (const auto& [name, value] : rank["set"].items())
-    if (name == "THOLE_GPUS" || std::ranges::any_of(model::vendors, [&](const auto& row) { return is_list(row, name); }))
-      lists[name] = value;
+  const auto keep = [&](const std::string& name) {
+    if (const auto its = rank["set"].find(name); its != rank["set"].end()) lists[name] = *its;
+  };
+  for (const model::VendorRow& row : model::vendors) keep(std::string(row.lists.front()));
+  keep("THOLE_GPUS");
   rank["set"] = std::move(lists);
   rank["unset"] = model::Json::array();
 }

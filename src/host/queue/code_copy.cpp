@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <limits>
@@ -126,6 +127,7 @@ class Copier {
       if (!bytes && (says_absent(errno) || errno == ELOOP)) return;
       if (!bytes || ::fstat(bytes.get(), &about) != 0) cannot("read", source, last_error());
       if (!S_ISREG(about.st_mode)) return;
+      must_fit(static_cast<std::uint64_t>(about.st_size));
     }
     std::error_code problem;
     if (!make_directories(target.parent_path(), 0777)) problem = last_error();
@@ -140,9 +142,8 @@ class Copier {
   }
 
  private:
-  void count(std::size_t bytes) {
-    copy_.bytes += bytes;
-    if (copy_.bytes > most_)
+  void must_fit(std::uint64_t more) const {
+    if (more > most_ - copy_.bytes)
       throw Error(ErrorCode::usage, fmt::format("--snapshot: more than {} to copy", format_mib(most_ >> 20)))
           .about(from_.string())
           .hint(copy_.by_git ? "name data in .gitignore, or keep it elsewhere"
@@ -156,8 +157,10 @@ class Copier {
     std::vector<char> part(1 << 16);
     for (ssize_t n; (n = ::read(from, part.data(), part.size())) != 0;) {
       if (n < 0 && errno != EINTR) cannot("read", source, last_error());
-      if (n > 0) count(static_cast<std::size_t>(n));
-      if (n > 0 && !write_all(to.get(), {part.data(), static_cast<std::size_t>(n)})) cannot("write", target, last_error());
+      const auto bytes = static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+      must_fit(bytes);                           // it may grow meanwhile
+      copy_.bytes += bytes;
+      if (!write_all(to.get(), {part.data(), bytes})) cannot("write", target, last_error());
     }
     if (::fchmod(to.get(), mode) != 0) cannot("write", target, last_error());
   }

@@ -52,10 +52,11 @@ std::uint64_t highest_number(const std::string& logs) {
 
 // Gives a file of this directory another name there that nothing has. False, with errno, otherwise: EEXIST where something has
 // it.
-bool rename_to_free(int directory, const char* from, const char* to) {
-  if (::renameat2(directory, from, directory, to, RENAME_NOREPLACE) == 0) return true;
+bool rename_to_free(int directory, const std::string& from, const std::string& to) {
+  if (::renameat2(directory, from.c_str(), directory, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;
-  return ::linkat(directory, from, directory, to, 0) == 0 && ::unlinkat(directory, from, 0) == 0;   // cannot do it in one
+  // This file system cannot do it in one.
+  return ::linkat(directory, from.c_str(), directory, to.c_str(), 0) == 0 && ::unlinkat(directory, from.c_str(), 0) == 0;
 }
 
 Error untold_commit(const Error& why) {
@@ -170,36 +171,29 @@ void JobDatabase::make_file(const std::string& path) {
   const PathState before = state_of_path(here, path);
   if (before == PathState::taken) return;        // another process was here first
   const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
-  const char *const made = "queue.db.new", *const log = "queue.db-wal", *const put_away = "queue.db-wal.old";
+  const std::string name = "queue.db", made = name + ".new", log = name + "-wal", put_away = put_away_log(name);
   if (!remove_file(made, here)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
-  const Fd file = create_at(here, made, O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
+  const Fd file = create_at(here, made.c_str(), O_WRONLY | O_EXCL | O_NOFOLLOW, 0600);
   bool log_away = false;
   const auto failed = [&] {
     const int why = errno;
-    ::unlinkat(here, made, 0);
+    ::unlinkat(here, made.c_str(), 0);
     if (log_away) rename_to_free(here, put_away, log);   // it may be that of a file which has come here meanwhile
     cannot_make(path, why);
   };
   if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0) failed();
-  log_away = ::renameat(here, log, here, put_away) == 0;
+  log_away = ::renameat(here, log.c_str(), here, put_away.c_str()) == 0;
   if (!log_away && !says_absent(errno)) failed();
   for (const char* part : {"-shm", "-shm.lost", "-shm.untold", "-journal"})
-    if (!remove_file(std::string("queue.db") + part, here)) failed();
+    if (!remove_file(name + part, here)) failed();
   // An empty file gives way; one that has come meanwhile does not: that may be a queue which somebody has put back.
-  const bool placed = before == PathState::free ? rename_to_free(here, made, "queue.db")
-                                                : ::renameat(here, made, here, "queue.db") == 0;
+  const bool placed = before == PathState::free ? rename_to_free(here, made, name)
+                                                : ::renameat(here, made.c_str(), here, name.c_str()) == 0;
   if (!placed) failed();
   // Nothing is in a log that somebody made meanwhile: it has no pass.
-  for (const char* part : {"queue.db-wal", "queue.db-shm"}) ::unlinkat(here, part, 0);
+  for (const char* part : {"-wal", "-shm"}) ::unlinkat(here, (name + part).c_str(), 0);
   ::fsync(here);
-}
-
-// Does the directory that we have open still lie there, as far as that can be seen?
-bool JobDatabase::is_in_place() const {
-  struct stat open {}, there {};
-  if (::stat(directory_.c_str(), &there) != 0) return !says_absent(errno);
-  return ::fstat(guard_.get(), &open) != 0 || (open.st_dev == there.st_dev && open.st_ino == there.st_ino);
 }
 
 void JobDatabase::open() {
@@ -213,7 +207,7 @@ void JobDatabase::open() {
 // False where log, index or directory are not those any more that were opened: a commit would go into what nobody reads, and
 // bringing that home would write over what others have stored since.
 bool JobDatabase::open_what_is_there() {
-  const std::string path = directory_ + "/queue.db";
+  const std::string path = directory_ + "/queue.db", here = directory_ + "/.";   // itself, where its name is a link
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (!guard_) throw Error(ErrorCode::unavailable, "cannot open the queue's directory").about(directory_).because(errno);
   ::flock(guard_.get(), LOCK_SH | LOCK_NB);
@@ -221,10 +215,9 @@ bool JobDatabase::open_what_is_there() {
   try {
     if (!has_content(path)) make_file(path);
   } catch (const Error&) {
-    if (is_in_place()) throw;
+    if (is_at(here, guard_.get())) throw;
     return false;
   }
-  const std::uint64_t file = file_identity(path);
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
     throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
   if (!is_there(path + "-wal") && turnstile_->lets_pass())
@@ -249,7 +242,8 @@ bool JobDatabase::open_what_is_there() {
     const bool is_current = schema_is_current(*database_, steps_);   // by now log and index are open
     files_ = files_there();
     const auto is_same = [](std::uint64_t was, std::uint64_t is) { return was == 0 || was == is; };
-    if (!is_same(before.log, files_.log) || !is_same(before.index, files_.index) || !is_in_place()) {
+    if (!is_same(before.log, files_.log) || !is_same(before.index, files_.index) ||
+        !is_at(here, guard_.get())) {
       close();
       return false;
     }
@@ -267,9 +261,9 @@ bool JobDatabase::open_what_is_there() {
     close();
     throw;
   }
-  if (files_.log != 0) say_log_is_there(guard_.get(), file);
+  if (files_.log != 0) say_log_is_there(guard_.get(), before.file);
   before_.reset();
-  if (origin_ == 0) origin_ = origin_of(file);
+  if (origin_ == 0) origin_ = origin_of(before.file);
   if (origin_of(files_.file) == origin_) return true;
   close();                                       // it was set aside while we opened it
   look_where_it_is();

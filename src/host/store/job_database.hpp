@@ -86,7 +86,6 @@ class JobDatabase {
   bool is_as_opened() const;                     // false also where that cannot be seen
   void open();
   bool open_what_is_there();
-  bool is_in_place() const;
   bool log_is_another() const;
   void look_where_it_is();
   bool forget_lost_log(const std::string& path);

@@ -1,14 +1,9 @@
 #include "host/store/log_vfs.hpp"
 
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <string>
-
-#include "base/fd.hpp"
 
 namespace thole::host {
 
@@ -17,11 +12,6 @@ namespace {
 constexpr const char* vfs_name = "thole";
 
 sqlite3_vfs* system_vfs() { return sqlite3_vfs_find(nullptr); }
-
-void sync_directory_of(const std::string& path) {
-  const Fd directory = open_at(AT_FDCWD, path.substr(0, path.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY);
-  if (directory) ::fsync(directory.get());
-}
 
 // SQLite writes the index of its log through memory. Where a full disk has no room for another copy of a page (btrfs; xfs of
 // what was copied with `cp`) the kernel refuses that by a SIGBUS. So the pages are made ready to be written where SQLite locks
@@ -97,10 +87,7 @@ int open_file(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int
     return code;
   }
   int code = system->xOpen(system, path, file, flags & ~SQLITE_OPEN_CREATE, flags_out);
-  if (code != SQLITE_OK) {
-    code = system->xOpen(system, path, file, flags, flags_out);
-    if (code == SQLITE_OK) sync_directory_of(path);
-  }
+  if (code != SQLITE_OK) code = system->xOpen(system, path, file, flags, flags_out);   // and syncs the directory later
   if (code == SQLITE_OK) watch_log(file);
   return code;
 }

@@ -4,7 +4,7 @@
 //
 // Why. A connection that may have made its log syncs the directory along with its first commit, in SQLite's `os_unix.c`
 // whenever the log is opened with leave to make it. `thole submit` is one connection and one commit: it paid for two syncs each
-// time. Here the directory is synced by whoever does make the log, at once.
+// time. JobDatabase makes the log before, and syncs the directory at once.
 #pragma once
 
 namespace thole::host {
