@@ -27,7 +27,7 @@ import tempfile
 import pytest
 
 from fake_nvidia import Driver
-from run_tools import BUILD, THOLE, Started, children, eventually
+from run_tools import BUILD, THOLE, Started, children, eventually, processes
 
 USERS = {"root": 0, "alice": 61001, "bob": 61002, "mallory": 61003}
 SITE_GROUP, SITE_GID = "gpuusers", 61100                     # alice's and bob's, not mallory's
@@ -202,6 +202,16 @@ class Lab:
         line = started.line()
         assert line == "up", f"{line}\n{started.process.stderr.read().decode()}"
         return started
+
+    def pids(self, *names):
+        """Of the processes of this lab that have one of these names: other tests have users of the same numbers."""
+        where = f"/proc/{self.keeper.pid}/ns/mnt"
+        def is_here(pid):
+            try:
+                return os.path.samefile(f"/proc/{pid}/ns/mnt", where)
+            except FileNotFoundError:
+                return False
+        return [pid for pid, name, _, _ in processes() if name in names and is_here(pid)]
 
     # What tests of claims do all the time.
 

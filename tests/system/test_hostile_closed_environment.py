@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from hostile import USERS, interpreter, lab  # noqa: F401
+from hostile import interpreter, lab  # noqa: F401
 from run_tools import eventually, gone, processes
 from test_hostile_hidden import Closed
 
@@ -52,10 +52,8 @@ def test_a_closed_process_of_a_login_that_began_later_keeps_no_task(closed, lab,
     eventually(lambda: "up" in closed.thole("logs", job), "it runs")
     with lab.start("alice", "setsid", closed.path("sleep"), "600") as agent:
         closed.runs()
-        doomed = ("thole-lane", "thole-runner") if both else ("thole-lane",)
-        for pid, name, _, _ in processes():
-            if name in doomed and os.stat(f"/proc/{pid}").st_uid == USERS["alice"]:
-                os.kill(pid, signal.SIGKILL)
+        for pid in lab.pids("thole-lane", *["thole-runner"] * both):
+            os.kill(pid, signal.SIGKILL)
         (lab.folder / "gate").touch()
         closed.reaches(job, "lost" if both else "failed")
         agent.kill(signal.SIGKILL)

@@ -9,14 +9,10 @@ import subprocess
 import pytest
 
 from hostile import SITE_GID, USERS, lab  # noqa: F401
-from run_tools import eventually, processes, state_of
+from run_tools import eventually, state_of
 
 SOON = "300ms"                                                      # between the steps of an end
 pytestmark = pytest.mark.parametrize("lab", ["plain", "hidepid"], indirect=True)
-
-
-def owner_of(pid):
-    return os.stat(f"/proc/{pid}").st_uid
 
 
 class Closed:
@@ -108,7 +104,7 @@ def test_what_a_killed_lane_has_left_and_proc_hides_is_said_to_be_waited_for(clo
     job = closed.submit("--patience", SOON, "--", "sh", "-c",
                         f"setsid {closed.path('sh')} -c '{both}' & while [ ! -e {gate} ]; do sleep 0.02; done")
     hidden = eventually(lambda: len(closed.pids()) == 2 and closed.pids(), "both run")
-    [lane] = [pid for pid, name, _, _ in processes() if name == "thole-lane" and owner_of(pid) == USERS["alice"]]
+    [lane] = lab.pids("thole-lane")
     os.kill(lane, signal.SIGKILL)
     gate.touch()
     def why():
