@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/open_directory.hpp"
+#include "host/store/log_vfs.hpp"
 
 namespace thole::host {
 namespace {
@@ -43,7 +45,7 @@ enum class State { sound, damaged, untold };
 State state_of(const char* file) {
   sqlite3* other = nullptr;
   std::string verdict;
-  int code = sqlite3_open_v2(file, &other, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  int code = sqlite3_open_v2(file, &other, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, log_vfs());
   if (code == SQLITE_OK) {
     sqlite3_db_config(other, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     sqlite3_busy_timeout(other, 1000);
@@ -62,12 +64,13 @@ State state_of(const char* file) {
 
 bool is_damaged(const char* file) { return state_of(file) == State::damaged; }
 
-void refuse_damaged(sqlite3* db, const char* file) {
+void refuse_damaged(sqlite3* db, const char* path) {
+  const std::string file = shown_path(path);
   for (const int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER})
     if (const int reason = db ? trouble_of_reading(db, which) : 0)
       throw Error(ErrorCode::unavailable, "the queue's file cannot be read").about(file).because(reason)
           .hint("the disk says more: dmesg; the queue itself is as it was");
-  const State state = state_of(file);
+  const State state = state_of(path);
   if (state == State::untold)
     throw Error(ErrorCode::unavailable, "the queue's file could not be read, and not be checked").about(file)
         .hint("try again; if the disk has trouble, dmesg says so");
@@ -75,7 +78,7 @@ void refuse_damaged(sqlite3* db, const char* file) {
     throw Error(ErrorCode::unavailable, "the queue's file could not be read, and is sound").about(file)
         .hint("try again; if the disk has trouble, dmesg says so");
   throw Error(ErrorCode::unavailable, "the queue's file is damaged").about(file)
-      .hint("set it aside: mv " + std::string(file) + " " + file + ".damaged");
+      .hint("set it aside: mv " + file + " " + file + ".damaged");
 }
 
 }  // namespace thole::host

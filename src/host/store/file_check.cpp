@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/hash.hpp"
+#include "base/open_directory.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/schema.hpp"
@@ -43,20 +44,21 @@ struct IndexHead {
   std::uint32_t checksum[2], again[12], frames_brought_home;
 };
 
-// Unset where nobody uses the index, or nothing is in the log alone.
+// Unset where nobody uses the index, or it tells of nothing.
 std::optional<IndexHead> head_in_use(int index) {
   IndexHead head{};
   struct flock users = byte_range(F_WRLCK, users_of_index, 1);
   const bool is_used = ::fcntl(index, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
   if (!is_used || ::pread(index, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
-  return head.initialised != 0 && head.frames > head.frames_brought_home ? std::optional(head) : std::nullopt;
+  return head.initialised != 0 && head.frames > 0 ? std::optional(head) : std::nullopt;
 }
 
-// How long the log is at least. Frames are written before the index tells of them, and it forgets them before they go.
-off_t size_by(const IndexHead& head) {
+// How long a log with so many frames is at least. They are written before the index tells of them, and it forgets them before
+// they go.
+off_t size_of(std::uint32_t frames, const IndexHead& head) {
   constexpr off_t head_of_log = 32, head_of_frame = 24;
   const off_t page = head.page_size == 1 ? 65536 : head.page_size;
-  return head_of_log + static_cast<off_t>(head.frames) * (head_of_frame + page);
+  return head_of_log + static_cast<off_t>(frames) * (head_of_frame + page);
 }
 
 // Where a part of the index tells the page of each of so many frames, and then finds them by their pages (WALINDEX_PGSZ,
@@ -106,6 +108,11 @@ bool is_shorter(int log, off_t size) {
   return ::fstat(log, &about) == 0 && about.st_size < size;
 }
 
+// What is left of it would undo a part of what the file has by now.
+bool is_cut_short_of_home(int log, const IndexHead& head) {
+  return !is_shorter(log, size_of(1, head)) && is_shorter(log, size_of(head.frames_brought_home, head));
+}
+
 bool is_of_another_index(int log, const IndexHead& head) {
   constexpr off_t salt_of_log = 16;
   unsigned char salt[sizeof head.salt];
@@ -130,7 +137,7 @@ bool has_content(const std::string& path) {
   struct stat about{};
   if (::stat(path.c_str(), &about) == 0) return about.st_size > 0;
   if (says_absent(errno)) return false;
-  throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
+  throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(shown_path(path)).because(errno).hint(
       "nothing was changed; try again");
 }
 
@@ -138,7 +145,7 @@ std::uint64_t file_identity(const std::string& path) {
   struct statx about {};
   if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0) {
     if (says_absent(errno)) return 0;
-    throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(path).because(errno).hint(
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's file").about(shown_path(path)).because(errno).hint(
         "try again; if the disk has trouble, dmesg says so");
   }
   const std::uint64_t parts[] = {about.stx_dev_major, about.stx_dev_minor, about.stx_ino,
@@ -159,10 +166,11 @@ LogLook look_at_log(const std::string& path) {
   const Fd index = open_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   const auto head = index ? head_in_use(index.get()) : std::nullopt;
   if (!head) return look;
+  if (log) look.log_is_anothers = is_of_another_index(log.get(), *head) || is_cut_short_of_home(log.get(), *head);
+  if (head->frames <= head->frames_brought_home) return look;
   look.index_is_cut = does_not_find_all(index.get(), *head);
-  if (!log) return look;
-  look.log_is_lost = is_shorter(log.get(), size_by(*head)) || has_hole_before(log.get(), size_by(*head));
-  look.log_is_anothers = is_of_another_index(log.get(), *head);
+  const off_t size = size_of(head->frames, *head);
+  if (log) look.log_is_lost = is_shorter(log.get(), size) || has_hole_before(log.get(), size);
   return look;
 }
 

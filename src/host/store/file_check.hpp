@@ -21,7 +21,9 @@ struct LogLook {
   // It was removed while its index or who has it open knows of it; or it is not what its index says: shorter, or longer again
   // with a hole in it, for who has it open goes on to write where he was. What is there is told by `lost_log`.
   bool log_is_lost = false;
-  bool log_is_anothers = false;          // not the one that its index is of, as where an older one was moved into its place
+  // Not the one that its index is of, as where an older one was moved into its place; or so much of it was cut off that the
+  // file is newer than what is left.
+  bool log_is_anothers = false;
   // Its index does not find all that it says is there: somebody has cut that, and it was made as long again, with nothing in
   // that part. Nothing is lost by it: SQLite makes it again from the log.
   bool index_is_cut = false;

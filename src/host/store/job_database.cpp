@@ -16,6 +16,7 @@
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/open_directory.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/store/file_check.hpp"
@@ -101,14 +102,17 @@ JobDatabase::JobDatabase(std::string directory, const char* vfs, SchemaSteps ste
       kept_(std::move(kept)),
       watchers_(watch_directory()) {}
 
-JobDatabase::Files JobDatabase::files_there() const {
-  const std::string path = directory_ + "/queue.db";
+JobDatabase::Files JobDatabase::files_of(const std::string& path) {
   return {file_identity(path), file_identity(path + "-wal"), file_identity(path + "-shm")};
+}
+
+JobDatabase::Files JobDatabase::files_there() const {
+  return files_of(path());
 }
 
 // Whoever is told so drops what he has of it: not said of a file that only cannot be looked at.
 bool JobDatabase::replaced() const try {
-  return origin_ != 0 && origin_of(file_identity(directory_ + "/queue.db")) != origin_;
+  return origin_ != 0 && origin_of(file_identity(path())) != origin_;
 } catch (const Error&) {
   return false;
 }
@@ -121,7 +125,7 @@ bool JobDatabase::is_as_opened() const try {
 
 // So that nobody is told that what is in a removed log is stored.
 bool JobDatabase::log_is_another() const try {
-  return file_identity(directory_ + "/queue.db-wal") != files_.log;
+  return file_identity(path() + "-wal") != files_.log;
 } catch (const Error&) {   // cannot be seen: nothing says so
   return false;
 }
@@ -146,7 +150,7 @@ void JobDatabase::look_where_it_is() {
     index_.reset();
     watchers_.tell(true);                        // who waits for its jobs will not be told by them
     throw Error(ErrorCode::unavailable, "the queue's file was set aside or removed while it was in use")
-        .about(directory_ + "/queue.db")
+        .about(path())
         .hint("what runs goes on to its end; thole submit begins a new queue");
   }
   if (!database_) return;
@@ -165,12 +169,13 @@ void JobDatabase::look_where_it_is() {
 // is just opening the file that lay here would take it for that one's, undo what it says, and remove it.
 //
 // All of it in the directory that we have open: another may have been put into its place, with the log of its own queue.
-void JobDatabase::make_file(const std::string& path) {
+void JobDatabase::make_file() {
+  const std::string path = this->path();
   const Turnstile::Pass pass = turnstile_->pass();
   const int here = guard_.get();
   const PathState before = state_of_path(here, path);
   if (before == PathState::taken) return;        // another process was here first
-  const std::string bytes = new_queue(steps_, highest_number(directory_ + "/logs"));
+  const std::string bytes = new_queue(steps_, highest_number(way_ + "/logs"));
   const std::string name = "queue.db", made = name + ".new", log = name + "-wal", put_away = put_away_log(name);
   if (!remove_file(made, here)) cannot_make(path, errno);   // of somebody who was killed here
   // Nobody else can read it whatever the umask; SQLite gives its other files the same mode.
@@ -207,22 +212,24 @@ void JobDatabase::open() {
 // False where log, index or directory are not those any more that were opened: a commit would go into what nobody reads, and
 // bringing that home would write over what others have stored since.
 bool JobDatabase::open_what_is_there() {
-  const std::string path = directory_ + "/queue.db", here = directory_ + "/.";   // itself, where its name is a link
+  const std::string here = directory_ + "/.";      // itself, where its name is a link
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (!guard_) throw Error(ErrorCode::unavailable, "cannot open the queue's directory").about(directory_).because(errno);
   ::flock(guard_.get(), LOCK_SH | LOCK_NB);
-  turnstile_.emplace(directory_ + "/turnstile", kept_);
+  way_ = way_into(guard_.get(), directory_);
+  const std::string path = way_ + "/queue.db";
   try {
-    if (!has_content(path)) make_file(path);
+    turnstile_.emplace(way_ + "/turnstile", kept_);
+    if (!has_content(path)) make_file();
   } catch (const Error&) {
     if (is_at(here, guard_.get())) throw;
     return false;
   }
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
-    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path).because(errno);
+    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(this->path()).because(errno);
   if (!is_there(path + "-wal") && turnstile_->lets_pass())
     (void)turnstile_->pass();                    // who has just made the file is not through with its log
-  lost_ = forget_lost_log(path);
+  lost_ = forget_lost_log();
   index_before_.reset();                         // else SQLite went by this index, with nobody else who has it open
   // Made before SQLite would: so it is known which log it opens. (And SQLite gives its files their modes only after they are
   // there: who finds one without opens the queue for reading only.)
@@ -232,7 +239,7 @@ bool JobDatabase::open_what_is_there() {
   // The log's index is written through memory, where a want of room would be a signal.
   if (on_btrfs || umask_takes_owners_bits())
     if (const Fd index = create_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_EXCL, 0600)) write_in_place(index);
-  const Files before = files_there();
+  const Files before = files_of(path);
   database_.emplace(path, vfs_);
   try {
     // The log is kept where it is when the last one closes: bringing it home takes two syncs, which a short-lived `thole
@@ -240,7 +247,7 @@ bool JobDatabase::open_what_is_there() {
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     database_->execute("PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY");
     const bool is_current = schema_is_current(*database_, steps_);   // by now log and index are open
-    files_ = files_there();
+    files_ = files_of(path);
     const auto is_same = [](std::uint64_t was, std::uint64_t is) { return was == 0 || was == is; };
     if (!is_same(before.log, files_.log) || !is_same(before.index, files_.index) ||
         !is_at(here, guard_.get())) {
@@ -273,13 +280,15 @@ bool JobDatabase::open_what_is_there() {
 // Whoever goes by the index of a log that somebody has removed looks for pages that are nowhere. Without it the file is what it
 // was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
 // of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
-bool JobDatabase::forget_lost_log(const std::string& path) {
+bool JobDatabase::forget_lost_log() {
+  const std::string path = way_ + "/queue.db";
   if (!look_at_log(path).is_sound()) {
     const Turnstile::Pass pass = turnstile_->pass();
     LogLook look = look_at_log(path);            // somebody else may have been here first
     if (look.index_is_cut) {                     // what it does not find would be read as it was before
       if (!remove_file(path + "-shm"))
-        throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed").about(path + "-shm")
+        throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed")
+            .about(this->path() + "-shm")
             .because(errno);
       look = look_at_log(path);
     }
@@ -288,7 +297,8 @@ bool JobDatabase::forget_lost_log(const std::string& path) {
         !look.log_is_anothers || ::rename((path + "-wal").c_str(), put_away_log(path).c_str()) == 0;
     const bool is_lost = look.log_is_lost || look.log_is_anothers;
     if (is_lost && !(log_is_kept && put_away_index(path)))
-      throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be").about(path + "-shm")
+      throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be")
+          .about(this->path() + "-shm")
           .because(errno);
   }
   return has_content(lost_index(path));
@@ -306,8 +316,8 @@ void JobDatabase::try_to_pass_over_lost_numbers() try {
 // log may be lost as well.
 void JobDatabase::pass_over_lost_numbers() {
   constexpr std::uint64_t most_unbegun = 1000;
-  const std::string path = directory_ + "/queue.db";
-  const std::uint64_t last = highest_number(directory_ + "/logs") + most_unbegun;
+  const std::string path = way_ + "/queue.db";
+  const std::uint64_t last = highest_number(way_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
   if (files_there() != files_) return;           // of another log by now
   if (has_content(lost_index(path))) {           // else somebody else has
@@ -318,19 +328,19 @@ void JobDatabase::pass_over_lost_numbers() {
     int in_log = 0, home = 0;
     const int code = sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_FULL, &in_log, &home);
     if (code != SQLITE_OK || in_log != home)     // somebody reads what was there before
-      throw Error(ErrorCode::unavailable, "the numbers of the jobs in the queue's lost log cannot be stored").about(path)
-          .hint("try again");
+      throw Error(ErrorCode::unavailable, "the numbers of the jobs in the queue's lost log cannot be stored")
+          .about(this->path()).hint("try again");
     if (::rename(lost_index(path).c_str(), untold_index(path).c_str()) != 0)
-      throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be put away").about(lost_index(path))
-          .because(errno);
+      throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be put away")
+          .about(lost_index(this->path())).because(errno);
   }
   lost_ = false;
 }
 
 void JobDatabase::tell_of_lost_log() {
-  const std::string path = directory_ + "/queue.db";
+  const std::string path = way_ + "/queue.db";
   if (!has_content(untold_index(path))) return;
-  const std::string text = path + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs";
+  const std::string text = this->path() + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs";
   if (!kept_ || kept_(text)) remove_file(untold_index(path));
 }
 
@@ -354,7 +364,7 @@ void JobDatabase::rest() {
 // somebody has it by a lock that belongs to a description, not to a process: SQLite's own, which goes with the process's first
 // close of the file, leaves it alone, and our children have it too.
 Fd JobDatabase::locked_index() const {
-  Fd index = open_at(AT_FDCWD, (directory_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
+  Fd index = open_at(AT_FDCWD, (way_ + "/queue.db-shm").c_str(), O_RDWR | O_NOFOLLOW);
   struct flock lock = byte_range(F_RDLCK, users_of_index, 1);
   if (index && ::fcntl(index.get(), F_OFD_SETLK, &lock) != 0) index.reset();   // then the next one reads the log
   return index;
@@ -364,7 +374,7 @@ Fd JobDatabase::locked_index() const {
 // submissions with nobody beside them would lengthen the log for ever. So the last one who wrote cuts it off.
 void JobDatabase::shorten_log() {
   struct stat log{};
-  if (::stat((directory_ + "/queue.db-wal").c_str(), &log) != 0 || log.st_size < pages_of_commands * page_in_log) return;
+  if (::stat((way_ + "/queue.db-wal").c_str(), &log) != 0 || log.st_size < pages_of_commands * page_in_log) return;
   if (!guard_ || ::flock(guard_.get(), LOCK_EX | LOCK_NB) != 0) return;   // somebody else has the queue open
   try {
     const Turnstile::Pass pass = turnstile_->pass();
@@ -467,7 +477,7 @@ void JobDatabase::Writing::commit(bool some_job_ended) {
   file_.wrote_ = true;
   if (durable_ == Durable::now && file_.log_is_another())
     throw untold_commit(Error(ErrorCode::unavailable, "the queue's log was removed or exchanged while it was written")
-                            .about(file_.directory_ + "/queue.db-wal"));
+                            .about(file_.path() + "-wal"));
   if (durable_ == Durable::now) {
     const auto took = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - began);
     file_.sync_time_ = std::min((3 * file_.sync_time_ + took) / 4, Millis{1'000});

@@ -82,17 +82,19 @@ class JobDatabase {
     std::uint64_t file = 0, log = 0, index = 0;
     bool operator==(const Files&) const = default;
   };
+  std::string path() const { return directory_ + "/queue.db"; }
+  static Files files_of(const std::string& path);
   Files files_there() const;                     // throws where they cannot be seen
   bool is_as_opened() const;                     // false also where that cannot be seen
   void open();
   bool open_what_is_there();
   bool log_is_another() const;
   void look_where_it_is();
-  bool forget_lost_log(const std::string& path);
+  bool forget_lost_log();
   void pass_over_lost_numbers();
   void try_to_pass_over_lost_numbers();
   void tell_of_lost_log();
-  void make_file(const std::string& path);
+  void make_file();
   void make_durable(Durable durable, int pages);
   Fd locked_index() const;
   bool take_back();                              // a commit that failed; false: it may be found all the same
@@ -106,6 +108,7 @@ class JobDatabase {
   std::optional<Database> database_;
   Watchers watchers_;
   Fd guard_;                                     // a shared lock of the directory: what cleans /var/tmp leaves it alone
+  std::string way_;                              // into the directory that is open: its name may come to lead elsewhere
   Fd before_;                                    // that of what is opened anew
   Fd index_;                                     // a shared lock of SQLite's index of the log; see locked_index()
   Fd index_before_;                              // likewise: it is to tell what was in the log

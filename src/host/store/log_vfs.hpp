@@ -1,6 +1,7 @@
-// SQLite's way to files, but for three things: the log of a queue that is there already is opened and not made, nobody writes
-// behind its end (somebody has cut it: the hole would be read as what it was), and a full disk that has no room for the index
-// of the log is an error and no SIGBUS.
+// SQLite's way to files, but for these: the log of a queue that is there already is opened and not made; nobody writes behind
+// its end (somebody has cut it: the hole would be read as what it was); all of it is brought home or nothing; a full disk that
+// has no room for the index of the log is an error and no SIGBUS; and a path through a directory that is open
+// (base/open_directory.hpp) is kept as it is.
 //
 // Why. A connection that may have made its log syncs the directory along with its first commit, in SQLite's `os_unix.c`
 // whenever the log is opened with leave to make it. `thole submit` is one connection and one commit: it paid for two syncs each

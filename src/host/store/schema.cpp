@@ -17,6 +17,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/open_directory.hpp"
 #include "base/text.hpp"
 #include "port/job_work.hpp"
 
@@ -115,13 +116,13 @@ bool schema_is_current(Database& db, SchemaSteps known) {
   const std::int64_t version = db.integer("PRAGMA user_version");
   const std::int64_t kind = db.integer("PRAGMA application_id");
   const auto newest = static_cast<std::int64_t>(known.size());
-  const char* name = sqlite3_db_filename(db.handle(), nullptr);
+  const auto name = [&] { return shown_path(sqlite3_db_filename(db.handle(), nullptr)); };
   if (version != 0 && kind == application && version > newest)
     throw port::NewerFile(Error(ErrorCode::unavailable, fmt::format("the queue's file is of a newer thole (version {}; this "
                                                                     "one knows {})", version, newest))
-                              .about(name).hint("use the newer thole"));
+                              .about(name()).hint("use the newer thole"));
   if (kind != application && (version != 0 || db.integer("SELECT count(*) FROM sqlite_schema") != 0))
-    throw Error(ErrorCode::unavailable, "this is no queue of thole").about(name).hint("name another directory: --queue-dir");
+    throw Error(ErrorCode::unavailable, "this is no queue of thole").about(name()).hint("name another directory: --queue-dir");
   return version == newest;
 }
 

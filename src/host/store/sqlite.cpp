@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "base/open_directory.hpp"
 #include "base/text.hpp"
 #include "host/store/damage.hpp"
 
@@ -45,7 +46,7 @@ bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQL
 
 [[noreturn]] void fail(sqlite3* db, int code) {
   const char* name = db ? sqlite3_db_filename(db, nullptr) : nullptr;
-  const std::string file = name ? name : "the queue's file";
+  const std::string path = name ? name : "the queue's file", file = shown_path(path);
   const int system = reason_of(db);
   const int kind = code & 0xff;
   if (kind == SQLITE_FULL || (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)))
@@ -54,8 +55,8 @@ bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQL
         .hint(fmt::format("{}free some space there, then try again; nothing was changed",
                           has_room_for_others(file) ? "a quota may be reached: " : ""));
   // What is written goes by what is there: in a sound file nothing of it is there twice.
-  const bool is_at_odds = kind == SQLITE_CONSTRAINT && is_damaged(file.c_str());
-  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || is_at_odds) refuse_damaged(db, file.c_str());
+  const bool is_at_odds = kind == SQLITE_CONSTRAINT && is_damaged(path.c_str());
+  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || is_at_odds) refuse_damaged(db, path.c_str());
   if (kind == SQLITE_NOMEM) throw std::bad_alloc();
   if (may_pass(code))
     throw Error(ErrorCode::unavailable, "the index of the queue's log is half written, and can only be looked at from here")
@@ -158,7 +159,7 @@ void Database::open(const char* name, int flags, const char* vfs) {
   if (code != SQLITE_OK) {
     const int system = handle_ ? sqlite3_system_errno(handle_) : 0;
     sqlite3_close(handle_);
-    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(path_).because(system);
+    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(shown_path(path_)).because(system);
   }
   sqlite3_busy_timeout(handle_, patience_ms);
 }

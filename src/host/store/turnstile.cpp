@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/open_directory.hpp"
 #include "base/time.hpp"
 #include "host/claims/kernel_locks.hpp"
 
@@ -55,7 +56,7 @@ class Later {
 [[noreturn]] void no_turnstile(const std::string& path, int why) {
   const bool full = why == ENOSPC || why == EDQUOT;
   throw Error(ErrorCode::unavailable, "cannot open the queue's lock")
-      .about(path)
+      .about(shown_path(path))
       .because(why)
       .hint(full           ? "make room on that disk (df -i)"
             : why == EROFS ? "its disk can only be read: dmesg may say why; nothing was changed"
@@ -79,11 +80,11 @@ void Turnstile::wait() {
   std::optional<Later> naming;
   if (said_)
     naming.emplace([this] {
-      said_("waiting for the queue: " + describe_keeper(file_.get()) + ": " + path_ +
+      said_("waiting for the queue: " + describe_keeper(file_.get()) + ": " + shown_path(path_) +
             "\n  continue or end that process (kill -CONT, kill)");
     });
   while (::flock(file_.get(), LOCK_EX) != 0)
-    if (errno != EINTR) throw Error(ErrorCode::unavailable, "cannot lock the queue").about(path_).because(errno);
+    if (errno != EINTR) throw Error(ErrorCode::unavailable, "cannot lock the queue").about(shown_path(path_)).because(errno);
 }
 
 Turnstile::Pass::~Pass() {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/open_directory.hpp"
 #include "host/store/log_vfs.hpp"
 
 namespace thole::host {
@@ -82,14 +83,14 @@ int open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* got
   made.base.pMethods = nullptr;
   if (code != SQLITE_OK) return code;
   made.base.pMethods = &methods;
-  made.path = new std::string(name ? name : "");
+  made.path = new std::string(shown_path(name ? name : ""));
   made.sync_directory = is_new;
   if ((flags & SQLITE_OPEN_MAIN_DB) != 0) disk->opened(*made.path);
   return code;
 }
 int remove(sqlite3_vfs*, const char* name, int sync_directory) {
   const int code = system_vfs->xDelete(system_vfs, name, sync_directory);
-  if (code == SQLITE_OK) disk->record({DiskOfTests::Event::Kind::remove, name, sync_directory != 0 ? 1u : 0u, ""});
+  if (code == SQLITE_OK) disk->record({DiskOfTests::Event::Kind::remove, shown_path(name), sync_directory != 0 ? 1u : 0u, ""});
   return code;
 }
 

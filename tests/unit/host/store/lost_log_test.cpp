@@ -4,8 +4,12 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,14 +52,37 @@ class LostLog : public QueueTest {
   bool says_ = true;
 };
 
-// SQLite's files as they are, and what happens just after it has opened a log.
-std::function<void()> after_log_is_open;
+// SQLite's files as they are, and what happens just after it has opened a log, or just before it brings one home: it has synced
+// it then, and has written nothing since that was synced before.
+std::function<void()> after_log_is_open, before_log_is_home;
+const sqlite3_io_methods* log_methods = nullptr;
+bool log_is_written = false;
+
+int write_and_note(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 offset) {
+  log_is_written = true;
+  return log_methods->xWrite(file, bytes, size, offset);
+}
+
+int sync_and_go_on(sqlite3_file* file, int flags) {
+  const int code = log_methods->xSync(file, flags);
+  if (!std::exchange(log_is_written, false))
+    if (const auto then = std::exchange(before_log_is_home, nullptr)) then();
+  return code;
+}
 
 int open_and_go_on(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* flags_out) {
   sqlite3_vfs* usual = sqlite3_vfs_find(log_vfs());
   const int code = usual->xOpen(usual, path, file, flags, flags_out);
-  if (code == SQLITE_OK && (flags & SQLITE_OPEN_WAL) != 0)
-    if (const auto then = std::exchange(after_log_is_open, nullptr)) then();
+  if (code != SQLITE_OK || (flags & SQLITE_OPEN_WAL) == 0) return code;
+  static const sqlite3_io_methods ours = [file] {
+    log_methods = file->pMethods;
+    sqlite3_io_methods made = *log_methods;
+    made.xWrite = write_and_note;
+    made.xSync = sync_and_go_on;
+    return made;
+  }();
+  file->pMethods = &ours;
+  if (const auto then = std::exchange(after_log_is_open, nullptr)) then();
   return code;
 }
 
@@ -99,6 +126,72 @@ TEST_F(LostLog, NothingIsStoredInALogThatWasExchangedWhileItWasOpened) {
   std::size_t found = 0;
   for (const auto& row : store->jobs({})) found += row.id == mine || row.id == others ? 1 : 0;
   EXPECT_EQ(found, 2u) << "jobs that were acknowledged";
+  expect_sound(*store, directory);
+}
+
+TEST_F(LostLog, OneThatIsCutWhileItIsBroughtHomeLeavesTheFileSound) {
+  const std::vector many(3000, job());
+  for (const double left : {0.9, 0.5, 0.1}) {
+    submit();
+    store->rest();                               // a process's locks go with the first of its connections
+    {
+      Database other(directory + "/queue.db", nullptr);
+      other.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+    off_t size = 0;
+    before_log_is_home = [&] {
+      size = static_cast<off_t>(std::filesystem::file_size(log()));
+      ASSERT_EQ(::truncate(log().c_str(), static_cast<off_t>(left * static_cast<double>(size))), 0);
+    };
+    SqliteJobStore(JobStoreOptions{.directory = directory, .vfs = interrupted_vfs()}).submit(many, at(1));
+    ASSERT_GT(size, 0) << "it was brought home";
+    submitted();
+    expect_sound(*store, directory);
+  }
+}
+
+// Else the file would be of no one moment without the log.
+TEST_F(LostLog, NoPartOfItIsBroughtHome) {
+  const auto bytes = [this] {
+    std::ifstream file(directory + "/queue.db", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto submit_many = [this] {
+    for (int i = 0; i < 2 * pages_of_commands; ++i) submit();
+  };
+  submit();
+  store->rest();
+  std::string before;
+  {
+    Database reader(directory + "/queue.db", nullptr);
+    sqlite3_db_config(reader.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    reader.execute("BEGIN; SELECT count(*) FROM job");
+    before = bytes();
+    submit_many();
+    EXPECT_TRUE(bytes() == before);
+  }
+  submit();
+  EXPECT_FALSE(bytes() == before);
+  std::filesystem::remove(log());
+  submitted();
+  expect_sound(*store, directory);
+}
+
+TEST_F(LostLog, WhatIsLeftOfACutOneUndoesNothingThatIsHome) {
+  submit();
+  const auto size_of_one = static_cast<off_t>(std::filesystem::file_size(log()));
+  for (int i = 0; i < 3; ++i) submit();
+  const model::JobId last = submit();
+  {
+    Database other(directory + "/queue.db", nullptr);
+    sqlite3_db_config(other.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    other.execute("PRAGMA wal_checkpoint(PASSIVE)");
+  }
+  store->rest();                                 // says that somebody uses the index
+  ASSERT_EQ(::truncate(log().c_str(), size_of_one), 0);
+  SqliteJobStore(JobStoreOptions{.directory = directory}).jobs({});
+  open();                                        // with nobody beside it who knows the log
+  EXPECT_EQ(store->jobs({}).size(), last);
   expect_sound(*store, directory);
 }
 
