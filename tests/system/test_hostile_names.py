@@ -16,6 +16,22 @@ fcntl.flock(gpu, fcntl.LOCK_EX)
 forge_notes([note(sys.argv[1], os.getpid(), 0, 0, 4102444800000, "train", 0)])
 """
 
+# The same of a place of GPU 0, which is shared: its locks, too, say that it is of the claim sys.argv[1]
+# (src/host/claims/share_terms.hpp).
+SAME_ID_BESIDE = pathlib.Path(__file__).with_name("forging.py").read_text().split("if __name__")[0] + """
+import glob
+key, berth = devices()[0], 4
+gpu = os.open("/run/thole/gpu." + key, os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(gpu, fcntl.LOCK_SH)
+fcntl.fcntl(gpu, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, berth - 1, 1, 0))            # F_OFD_SETLK
+place = os.open(glob.glob(f"/run/thole/share.*{key}*.{berth - 1}")[0], os.O_RDWR | os.O_NONBLOCK)
+fcntl.flock(place, fcntl.LOCK_EX)
+claim = 14695981039346656037
+for byte in sys.argv[1].encode(): claim = ((claim ^ byte) * 1099511628211) & MASK
+fcntl.fcntl(place, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, (((claim >> 34) << 1) | 1) << 32, 1024, 0))
+forge_notes([note(sys.argv[1], os.getpid(), WITH_ANY, 1024, 4102444800000, "train", berth)])
+"""
+
 
 def hold_with_an_id_that_begins_like(lab, user, gpu, digits):
     """Ids are random: a claim on this GPU is made until one begins so."""
@@ -63,8 +79,29 @@ def test_a_note_with_anothers_id_keeps_root_from_nothing(lab):
     assert [claim["user"] for claim in lab.claims() if claim["id"] == hers["id"]] == ["alice", "mallory"]
     done = lab.thole("root", "release", hers["id"])
     assert done.returncode == 64, done.stderr
-    assert "alice" in done.stderr and "mallory" in done.stderr and "by its GPU" in done.stderr
+    assert "alice" in done.stderr and "mallory" in done.stderr and "CLAIM@USER" in done.stderr
     assert lab.thole("root", "release", "0").returncode == 0
+    assert [claim["user"] for claim in lab.claims()] == ["mallory"]
+    end(mallory)
+    alice.__exit__()
+
+
+@in_one_surrounding
+def test_a_sharers_claim_is_named_with_its_user_where_another_sharer_has_its_id(lab):
+    lab.init()
+    alice = lab.hold("alice", "--on", "0", "--share", "--share-with", "any", "--memory", "4G", "--time", "1h")
+    hers = lab.claims()[0]
+    mallory = lab.start_python("mallory", SAME_ID_BESIDE, hers["id"])
+    assert [claim["user"] for claim in lab.claims() if claim["id"] == hers["id"]] == ["alice", "mallory"]
+    for word in (hers["id"], "0"):
+        done = lab.thole("root", "release", word)
+        assert done.returncode == 64 and "CLAIM@USER" in done.stderr, done.stderr
+    assert "no such claim" in lab.thole("root", "release", f"{hers['id']}@bob").stderr
+    for word in (f"{hers['id']}@alice", f"0@{USERS['alice']}"):
+        assert lab.thole("root", "extend", word, "2h").returncode == 0
+    done = lab.thole("bob", "release", "0@alice")
+    assert done.returncode == 69 and "is alice's" in done.stderr, done.stderr
+    assert lab.thole("root", "release", f"{hers['id'][:8]}@alice").returncode == 0
     assert [claim["user"] for claim in lab.claims()] == ["mallory"]
     end(mallory)
     alice.__exit__()

@@ -154,7 +154,7 @@ KeptClaim only_one(std::vector<KeptClaim> found, const std::string& word, const 
   }
   const bool same_id = std::all_of(found.begin(), found.end(), [&](const KeptClaim& claim) { return claim.id == found[0].id; });
   throw Error(ErrorCode::usage, "more than one claim fits").about(what).hint(
-      list(found, search) + (same_id ? "\nanybody can write another's id: name the one you mean by its GPU" : ""));
+      list(found, search) + (same_id ? "\nanybody can write another's id: name the one you mean as CLAIM@USER" : ""));
 }
 
 // The claim this command was typed in.
@@ -230,6 +230,26 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
       around = OuterClaim{claim.id, claim.keys, store->within(last_part(claim.id)), claim.inner_store};
   }
   return claim;
+}
+
+// "CLAIM@USER": of the claims that may be meant, those of that user. An id that two have is none's alone.
+struct UsersClaim {
+  std::string_view claim, user;
+};
+
+std::optional<UsersClaim> split_user(std::string_view word) {
+  const std::size_t at = word.rfind('@');
+  if (at == std::string_view::npos || at == 0 || at + 1 == word.size()) return std::nullopt;
+  return UsersClaim{word.substr(0, at), word.substr(at + 1)};
+}
+
+KeptClaim by_user(const std::string& word, const UsersClaim& which, const ClaimSearch& search) {
+  const std::vector<KeptClaim> all = kept_claims(search, search.store);
+  std::vector<KeptClaim> found = meant_by(std::string(which.claim), search, all);
+  std::erase_if(found, [&](const KeptClaim& claim) {
+    return search.user_name(claim.uid) != which.user && std::to_string(claim.uid) != which.user;
+  });
+  return only_one(std::move(found), word, search, all);
 }
 
 // A word without a path. Inside a claim it means what is claimed inside, if there is such a one, from the innermost outwards.
@@ -377,7 +397,10 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   const std::string around = here(search.environment);
   const bool is_here = word.empty() && !around.empty();
-  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here) : by_word(word, search);
+  const auto users = split_user(word);
+  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here)
+                    : users                  ? by_user(word, *users, search)
+                                             : by_word(word, search);
   if (claim.uid != search.uid && search.uid != 0) {
     const std::string owner = printable(search.user_name(claim.uid), 32);
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(

@@ -87,6 +87,7 @@ int release(Context& context) {
 constexpr Example release_examples[] = {
   {"thole release", "give back the claim of this shell"},
   {"thole release 5f2c19d0a4e8b731", "give back the claim with this id"},
+  {"thole release 0@alice", "as root: that of alice, of all who share GPU 0"},
 };
 
 }  // namespace
