@@ -8,6 +8,7 @@
 #include "base/refusal.hpp"
 #include "base/shell_kind.hpp"
 #include "base/text.hpp"
+#include "plan/environment/told.hpp"
 
 namespace thole::app {
 
@@ -111,10 +112,11 @@ model::Request of_those_there(model::Request request, const Site& site) {
 
 bool shows_a_claim_alone(const plan::Environment& environment, const std::vector<model::Unit>& units,
                          const plan::Outer& outer) {
-  const auto claim = environment.find("THOLE_CLAIM"), gpus = environment.find("THOLE_GPUS");
-  if (claim == environment.end() || claim->second.empty() || gpus == environment.end() || outer.named_by.empty()) return false;
+  const auto claim = environment.find("THOLE_CLAIM");
+  const auto told = plan::ToldGpus::read(environment);
+  if (claim == environment.end() || claim->second.empty() || !told || outer.named_by.empty()) return false;
   for (std::size_t i = 0; i < units.size(); ++i)
-    if (outer.visible[i] && gpus->second.find('"' + units[i].key + '"') == std::string::npos) return false;
+    if (outer.visible[i] && std::ranges::count(told->keys(), units[i].key) == 0) return false;
   return true;
 }
 

@@ -75,8 +75,6 @@ bool put_away_index(const std::string& path) {
   return in_its_place && write_all(in_its_place.get(), lost_log);
 }
 
-bool is_there(const std::string& path) { return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
-
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path, int directory = AT_FDCWD) {
   return ::unlinkat(directory, path.c_str(), 0) == 0 || says_absent(errno);
