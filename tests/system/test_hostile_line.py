@@ -1,6 +1,7 @@
 # ctest: timeout 900
 """What users who mean harm can do to the line, with forged tickets, frozen waiters and kept locks: they cost order for a
 bounded time, never that somebody starts; and who keeps a lock is named."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -257,10 +258,12 @@ def test_a_kept_alloc_is_named_and_stops_nobody(lab: Lab):
     assert waiter.line() == "served"
     assert waiter.wait() == 0
     named = "pid " if "container" not in lab.words else ""
-    for words in (["status"], ["why"], ["why", "-g", "1"], ["doctor"]):
+    def is_told(words):
         done = lab.thole("bob", *words)
         told = " ".join((done.stdout + done.stderr).split())
         assert "keeps the claims locked: " + named in told and "/run/thole/alloc" in told, (words, told)
+    with concurrent.futures.ThreadPoolExecutor() as at_once:
+        list(at_once.map(is_told, (["status"], ["why"], ["why", "-g", "1"], ["doctor"])))
     assert lab.thole("bob", "run", "--no-wait", "-g", "4", "--", "true").returncode == 0
     everything = lab.hold("bob", gpus=4)
     assert lab.thole("alice", "run", "--no-wait", "-g", "1", "--", "true").returncode == 75

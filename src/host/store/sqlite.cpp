@@ -61,6 +61,9 @@ bool may_pass(int code) { return code == SQLITE_READONLY_RECOVERY || code == SQL
   if (may_pass(code))
     throw Error(ErrorCode::unavailable, "the index of the queue's log is half written, and can only be looked at from here")
         .about(file).hint("any command for this queue mends it where its disk can be written: thole jobs");
+  if (code == SQLITE_IOERR_SHORT_READ)           // the errno that SQLite keeps is an earlier one's
+    throw Error(ErrorCode::unavailable, "the queue's file or its log ends before it should: somebody may have cut it")
+        .about(file).hint("try again");
   const std::string message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   throw Error(ErrorCode::unavailable, "the queue cannot be used (" + message + ")").about(file).because(system)
       .hint(kind == SQLITE_IOERR ? "try again; if the disk has trouble, dmesg says so" : "");

@@ -44,6 +44,7 @@ class LostLog : public QueueTest {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::unavailable) << error.full();
       EXPECT_EQ(error.full().find("damaged"), std::string::npos) << error.full();
+      EXPECT_EQ(error.sys_errno(), 0) << error.full() << ": no call has failed";
     }
     return submit();
   }
