@@ -114,7 +114,7 @@ def test_what_a_hint_says_to_unset_is_in_the_language_of_the_shell(name, to_unse
     if words == "why":   # of a claim that has ended, and had the GPU that another has
         shown = subprocess.run([THOLE, "status", "--json"], env=env, capture_output=True, text=True, timeout=60)
         taken = next(unit for unit in json.loads(shown.stdout)["units"] if unit["claims"])
-        more = {"THOLE_CLAIM": "0123456789abcdef", "THOLE_GPUS": json.dumps([taken["key"]]),
+        more = {"THOLE_CLAIM": "0123456789abcdef", "THOLE_GPUS": json.dumps([{"key": taken["key"]}]),
                 "CUDA_VISIBLE_DEVICES": taken["unit"]}
     more["THOLE_QUEUE_DIR"] = str(tmp_path / "queue")
     done = subprocess.run([name, *(["-f"] if name == "tcsh" else [])], input=f"{THOLE} {words}\n", env={**env, **more},

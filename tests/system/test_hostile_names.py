@@ -187,3 +187,32 @@ sys.stdin.read()
         assert "mallory" in lab.thole("root", "why", "0").stdout
     end(sharer)
     assert lab.thole("alice", "run", "--no-wait", "-g", "4", "--", "true").returncode == 0
+
+
+# Has the lock of GPU 0 on its way in a socket of its own: taken by itself, or by a child that has ended ("child").
+IN_A_SOCKET = """
+import fcntl, os, socket, sys
+away, here = socket.socketpair()
+child = os.fork() if sys.argv[2] == "child" else 0
+if child == 0:
+    gpu = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+    fcntl.flock(gpu, fcntl.LOCK_EX)
+    socket.send_fds(away, [b"x"], [gpu])
+    if sys.argv[2] == "child": os._exit(0)
+    os.close(gpu)
+else:
+    os.waitpid(child, 0)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("taker", ["itself", "child"])
+def test_who_has_a_lock_on_its_way_in_a_socket_is_named_to_root(lab, taker):
+    lab.init()
+    mallory = lab.start_python("mallory", IN_A_SOCKET, f"/run/thole/gpu.{key_of(lab)}", taker)
+    for words in (["why", "0"], ["status"]):
+        done = lab.thole("root", *words, check=True)
+        assert "mallory" in done.stdout, done.stdout
+    assert str(supervisor_of(mallory)) in lab.thole("root", "why", "0").stdout
+    end(mallory)

@@ -1,5 +1,8 @@
 """Whichever single look at the queue's files, or use of them, fails: a command that changes the queue says what it has done."""
+import contextlib
 import errno
+import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -76,6 +79,26 @@ def test_what_a_command_says_of_a_change_is_what_is_stored(queue, tmp_path, kind
         assert not (is_stored() and NOTHING_WAS_CHANGED in done.stderr), told
         ends.add(done.returncode == 0)
     assert ends == {True, False}, "none of them mattered, or all"
+
+
+def test_a_log_that_cannot_be_brought_home_leaves_the_file_of_one_moment(queue, tmp_path):
+    """Whichever reading, writing or locking fails meanwhile: it is sound without its log."""
+    lines, counted, alone = tmp_path / "lines", tmp_path / "looks", tmp_path / "alone.db"
+    lines.write_text("".join(f"item number {i} of a sweep\n" for i in range(6000)))
+    words = ["submit", "-q", "-g", "0", "--hold", "--each-line", lines, "--", "true"]
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_ERRNO": str(errno.ENOSPC),
+               **FAILING["files"]}
+    queue.call(*words, THOLE_FAILING_LOOK="0", **preload)
+    number = int(counted.read_text())
+    only_in_log = set()
+    for one in [0, *range(number // 2, number + 1, 5)]:
+        done = queue.call(*words, check=False, THOLE_FAILING_LOOK=str(one), **preload)
+        shutil.copy(queue.directory / "queue.db", alone)
+        with contextlib.closing(sqlite3.connect(alone)) as file:
+            told = f"{one} of {number}: {done.returncode} {done.stderr}"
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)], told
+            only_in_log.add(jobs(queue) - file.execute("SELECT count(*) FROM job").fetchone()[0])
+    assert 0 in only_in_log and len(only_in_log) > 1, "never brought home, or always"
 
 
 @pytest.mark.parametrize("words", [("cancel", "all"), ("edit", "1", "--priority", "3"), ("drain",)], ids=lambda words: words[0])

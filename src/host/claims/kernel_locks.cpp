@@ -336,21 +336,17 @@ std::optional<pid_t> keeper_of(int fd) {
   return std::nullopt;
 }
 
-// What is on its way in a socket has no owner; but few processes have descriptors coming, and leave them there.
-std::string perhaps_of() {
-  constexpr unsigned most_named = 6;
-  std::string named;
-  unsigned found = 0;
+}  // namespace
+
+std::vector<pid_t> with_descriptors_coming(std::size_t most) {
+  std::vector<pid_t> found;
   Allowance all(to_name_holders);
   for (pid_t pid : all_pids()) {
-    if (found == most_named || all.over()) break;
-    if (has_descriptors_coming(pid, [&] { return all.over(); }))
-      named += (found++ == 0 ? ", perhaps one of " : ", ") + describe_process(pid);
+    if (found.size() == most || all.over()) break;
+    if (has_descriptors_coming(pid, [&] { return all.over(); })) found.push_back(pid);
   }
-  return named;
+  return found;
 }
-
-}  // namespace
 
 std::string describe_process(pid_t pid) {
   const auto process = process_state(pid);
@@ -401,7 +397,10 @@ std::string describe_keeper(int fd) {
   if (::geteuid() != 0) return taken + "who has it since is told to root (sudo thole doctor)";
   if (!kept_in_no_process(fd)) return taken + "who has it since cannot be told";
   if (!gone) return taken + "and its descriptor is not seen (io_uring may have it, or a socket)";
-  return taken + "and no process is seen to have it: its descriptor is on its way in a socket" + perhaps_of();
+  std::string perhaps;
+  for (const pid_t one : with_descriptors_coming())
+    perhaps += (perhaps.empty() ? ", perhaps one of " : ", ") + describe_process(one);
+  return taken + "and no process is seen to have it: its descriptor is on its way in a socket" + perhaps;
 }
 
 bool kept_in_no_process(int fd) {

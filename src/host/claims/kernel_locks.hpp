@@ -103,6 +103,10 @@ Taker taker_among(const std::vector<pid_t>& lockers);
 // descriptors than there is time for not all are found.
 std::map<FileNumber, std::vector<pid_t>> keepers_by_descriptors(const std::set<FileNumber>& files, Allowance& allowance);
 
+// What is on its way in a socket has no owner; but few processes have descriptors coming, and leave them there. Of these whose
+// descriptors are ours to see so many.
+std::vector<pid_t> with_descriptors_coming(std::size_t most = 6);
+
 // Who keeps a flock of this open file, in words: "pid 1234 (python3, stopped) of anna holds it". The kernel names who took it,
 // by a number that may be another's by now: whose descriptors can be seen is looked at, and root is told the child that has it
 // still. May ask the network for a name.

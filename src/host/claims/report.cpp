@@ -218,6 +218,8 @@ model::Holding holding_of(const HeldLock& lock, const ClaimDirectory& nodes, Kno
   return holding;
 }
 
+bool is_unknown(const model::Holding& holding) { return holding.uid == static_cast<uid_t>(-1) && holding.user.empty(); }
+
 // What a sharer says on his berth decides who sits beside him, not his note. Where they differ somebody else says more there:
 // then the figure is unknown.
 void count_terms(model::Holding& holding, const HeldLock& lock, const ClaimDirectory& nodes, KeptBerths& kept) {
@@ -232,8 +234,7 @@ void count_terms(model::Holding& holding, const HeldLock& lock, const ClaimDirec
     kept.missed.emplace(holding.key, BerthKeeper(nodes, lock.slot, {lock.berth, {}, lock.by}));
   else if (!as_noted && says_anything(lock.node.get()))
     kept.by_bytes.emplace(holding.key, BerthKeeper(nodes, lock.slot, {lock.berth, {}, HeldBerth::By::bytes}));
-  const bool is_nobody = holding.uid == static_cast<uid_t>(-1) && holding.user.empty();
-  if (is_nobody && lock.by != HeldBerth::By::lock) holding.user = "somebody";
+  if (is_unknown(holding) && lock.by != HeldBerth::By::lock) holding.user = "somebody";
 }
 
 // Claims that are over while the process they were made for still runs: nobody holds the slot, somebody uses it. Their keeper
@@ -291,6 +292,30 @@ void name_by_descriptors(std::vector<model::Holding>& holdings, const std::map<F
   }
 }
 
+// What no descriptor keeps is on its way in a socket: of whom it was taken by, where he lives, or else, to root, of one of
+// those who have some coming.
+void name_by_sockets(std::vector<model::Holding>& holdings, const std::map<FileNumber, Doubtful>& doubtful,
+                     const std::vector<HeldLock>& held, KernelLocks& locks) {
+  std::optional<std::vector<pid_t>> coming;
+  for (const auto& [file, one] : doubtful) {
+    model::Holding& holding = holdings[one.at];
+    if (!is_unknown(holding)) continue;
+    const auto lockers = told_lockers_of(locks, held[one.at].node.get());
+    if (!lockers || lockers->empty()) continue;   // not told, or given back by now
+    if (const Taker taker = taker_among(*lockers); taker.uid) {
+      holding.uid = *taker.uid;
+      holding.pid = taker.pid;
+      continue;
+    }
+    if (!coming) coming = with_descriptors_coming();
+    std::set<std::string> users;
+    for (const pid_t pid : *coming)
+      if (const auto uid = taker_among({pid}).uid) users.insert(user_name(*uid));
+    for (const std::string& user : users) holding.user += (holding.user.empty() ? "" : " or ") + user;
+    if (coming->size() == 1) holding.pid = coming->front();
+  }
+}
+
 // Who waits there, as far as the kernel tells: anybody can write a ticket in another's name, and lock its FIFO by a process
 // that ends. A number that is used again has another start time; and whose descriptors can be seen has the lock or has not.
 Taker taker_of(const WrittenTicket& ticket, int turn, const KernelLocks& locks, Allowance& to_see_locks) {
@@ -336,7 +361,11 @@ std::vector<model::Holding> FifoStore::holdings() {
   }
   add_overdue(holdings, *nodes_, before.notes);
   section.reset();
-  if (!doubtful.empty()) name_by_descriptors(holdings, doubtful, (after ? *after : before).notes);
+  if (!doubtful.empty()) {
+    Known& known = after ? *after : before;
+    name_by_descriptors(holdings, doubtful, known.notes);
+    name_by_sockets(holdings, doubtful, held, known.locks);
+  }
   {
     std::lock_guard lock(threads_);
     for (std::size_t i = 0; i < held.size(); ++i) count_terms(holdings[i], held[i], *nodes_, kept);

@@ -19,6 +19,7 @@
 #include "base/open_directory.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/log_vfs.hpp"
 
@@ -78,6 +79,19 @@ bool put_away_index(const std::string& path) {
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path, int directory = AT_FDCWD) {
   return ::unlinkat(directory, path.c_str(), 0) == 0 || says_absent(errno);
+}
+
+// Whoever opens a queue that nobody has open puts the index of its log together first, and all others wait for that. Asked by
+// who has no connection to the file open, as `look_at_log` is.
+void refuse_locked(const std::string& path) {
+  constexpr off_t first = 120;                   // of the locks in the index (UNIX_SHM_BASE in SQLite's os_unix.c)
+  const std::string name = path + "-shm";
+  const Fd index = open_at(AT_FDCWD, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  struct flock lock = byte_range(F_WRLCK, first, users_of_index - first);
+  if (!index || ::fcntl(index.get(), F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return;
+  const std::string who = lock.l_pid > 0 ? describe_process(lock.l_pid) : "a process of another container";
+  throw Error(ErrorCode::unavailable, who + " opens the queue, and keeps it locked meanwhile").about(name)
+      .hint("continue or end that process (kill -CONT, kill)");
 }
 
 // What lies where a queue's file is to be: nothing, an empty file, or one that is somebody's.
@@ -263,7 +277,7 @@ bool JobDatabase::open_what_is_there() {
     if (lost_) try_to_pass_over_lost_numbers();
     tell_of_lost_log();
   } catch (...) {
-    close();
+    close_and_name_keeper();
     throw;
   }
   if (files_.log != 0) say_log_is_there(guard_.get(), before.file);
@@ -353,6 +367,13 @@ void JobDatabase::close() {
   files_ = {};
 }
 
+void JobDatabase::close_and_name_keeper() {
+  const int why = database_ ? sqlite3_errcode(database_->handle()) & 0xff : SQLITE_OK;
+  const bool is_locked = why == SQLITE_BUSY || why == SQLITE_PROTOCOL;
+  close();
+  if (is_locked) refuse_locked(path());
+}
+
 void JobDatabase::rest() {
   if (is_as_opened()) index_ = locked_index();
   close();
@@ -410,7 +431,13 @@ JobDatabase::Writing::Writing(JobDatabase& file, Durable durable, int pages) : f
   }
   Database& db = *file.database_;
   file.make_durable(durable, pages);
-  db.run("BEGIN IMMEDIATE");
+  try {
+    db.run("BEGIN IMMEDIATE");
+  } catch (const Error&) {
+    pass_.reset();
+    file.close_and_name_keeper();
+    throw;
+  }
   changes_before_ = sqlite3_total_changes64(db.handle());
   // A newer thole may have changed the file since it was opened.
   try {

@@ -97,6 +97,7 @@ class JobDatabase {
   void make_file();
   void make_durable(Durable durable, int pages);
   Fd locked_index() const;
+  void close_and_name_keeper();                  // throws where SQLite found the file locked: in the words of who that was
   bool take_back();                              // a commit that failed; false: it may be found all the same
   void shorten_log();
 

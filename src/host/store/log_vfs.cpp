@@ -60,8 +60,9 @@ int lock_index(sqlite3_file* file, int offset, int count, int flags) {
 
 // The log is brought home page by page, and of what came after the state that somebody is just reading nothing (walCheckpoint
 // in SQLite's wal.c): the file would then be of no one moment, and damaged were the log lost. So all of it is brought home or
-// none. Where it cannot be read to its end (somebody has cut it meanwhile) the file would keep a part of a change, so it gets
-// back what it had. SQLite says where it begins and where it is through, in one thread.
+// none. Where it cannot be read to its end (somebody has cut it meanwhile), or the file not be written (a full disk), that
+// would keep a part of a change, so it gets back what it had. SQLite says where it begins and where it is through, in one
+// thread.
 struct BringingHome {
   struct Page {
     sqlite3_int64 at;
@@ -70,7 +71,7 @@ struct BringingHome {
   bool in_part = false;
   sqlite3_int64 size = 0;                            // of the file, before
   std::vector<Page> before;
-  bool log_failed = false;
+  bool failed = false;
 };
 thread_local std::unique_ptr<BringingHome> bringing_home;
 
@@ -100,23 +101,29 @@ void begin_to_bring_home(sqlite3_file* file) try {
 
 void end_of_bringing_home(sqlite3_file* file) {
   const auto ended = std::move(bringing_home);
-  if (!ended || !ended->log_failed) return;
+  if (!ended || !ended->failed) return;
   for (const auto& [at, bytes] : ended->before)
     system_methods->xWrite(file, bytes.data(), static_cast<int>(bytes.size()), at);
   sqlite3_int64 size = 0;
   if (system_methods->xFileSize(file, &size) == SQLITE_OK && size > ended->size) system_methods->xTruncate(file, ended->size);
 }
 
+int failed_at_home(int code) {
+  if (bringing_home) bringing_home->failed = true;
+  return code;
+}
+
 int write_home(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 at) try {
   if (bringing_home && at < bringing_home->size) {
     BringingHome::Page page{at, std::vector<char>(static_cast<std::size_t>(size))};
     const int code = system_methods->xRead(file, page.bytes.data(), size, at);
-    if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) return code;
+    if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ) return failed_at_home(code);
     bringing_home->before.push_back(std::move(page));
   }
-  return system_methods->xWrite(file, bytes, size, at);
+  const int code = system_methods->xWrite(file, bytes, size, at);
+  return code == SQLITE_OK ? code : failed_at_home(code);
 } catch (const std::bad_alloc&) {
-  return SQLITE_NOMEM;
+  return failed_at_home(SQLITE_NOMEM);
 }
 
 int control(sqlite3_file* file, int what, void* with) {
@@ -149,8 +156,7 @@ int write_log(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 at)
 
 int read_log(sqlite3_file* file, void* into, int size, sqlite3_int64 at) {
   const int code = system_log_methods->xRead(file, into, size, at);
-  if (code != SQLITE_OK && bringing_home) bringing_home->log_failed = true;
-  return code;
+  return code == SQLITE_OK ? code : failed_at_home(code);
 }
 
 void watch_log(sqlite3_file* file) {

@@ -2,6 +2,7 @@
 // given again.
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/log_vfs.hpp"
@@ -252,6 +254,37 @@ TEST_F(LostLog, AnIndexThatWasCutLosesNothing) {
     expect_sound(*store, directory);
   }
   EXPECT_EQ(told_, 0);
+}
+
+// As one does who was stopped while he puts the index together.
+TEST_F(LostLog, WhoKeepsItsIndexLockedIsNamed) {
+  submit();
+  store.reset();
+  int up[2], down[2];
+  ASSERT_EQ(::pipe(up) + ::pipe(down), 0);
+  const pid_t keeper = ::fork();
+  if (keeper == 0) {
+    ::close(down[1]);
+    const int index = ::open((directory + "/queue.db-shm").c_str(), O_RDWR);
+    struct flock lock = byte_range(F_WRLCK, 120, 8);
+    char word = ::fcntl(index, F_SETLK, &lock) == 0 ? 'y' : 'n';
+    if (::write(up[1], &word, 1) == 1) (void)!::read(down[0], &word, 1);
+    ::_exit(0);
+  }
+  char word = 0;
+  ASSERT_EQ(::read(up[0], &word, 1), 1);
+  ASSERT_EQ(word, 'y');
+  try {
+    open();
+    submit();
+    ADD_FAILURE() << "it is locked";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+    EXPECT_NE(error.full().find("pid " + std::to_string(keeper) + " "), std::string::npos) << error.full();
+  }
+  for (const int end : {up[0], up[1], down[0], down[1]}) ::close(end);
+  ASSERT_EQ(::waitpid(keeper, nullptr, 0), keeper);
+  EXPECT_EQ(submit(), 2u);
 }
 
 TEST_F(LostLog, WhatIsHomeIsNotLost) {
