@@ -4,13 +4,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from claim_box import made, thole
 from fake_nvidia import Driver
-from run_tools import THOLE, eventually
+from run_tools import THOLE, Started, eventually
 from test_turn_of_others import (  # noqa: F401 (box_of: a fixture)
     MACHINES, becomes, box_of, changed, comes, hold, line, line_up, waits)
 
@@ -274,6 +275,27 @@ def test_no_task_begins_on_an_instance_that_is_gone(driver, tmp_path):
         seen = len(shown(tmp_path))
         instances(2)
         eventually(lambda: len(shown(tmp_path)) > seen, "it goes on")
+
+
+def test_instances_of_a_gpu_that_was_partitioned_under_its_claim_are_claimed_as_long(driver, tmp_path):
+    driver.set_gpus(2)
+    with Started([THOLE, "run", "--on", "1", "--", "sh", "-c", "echo up; exec cat"], env=driver.environment) as whole:
+        assert whole.line() == "up"
+        one = "gpu 1 instance MIG-aaaaaaa{0}-0000-4000-8000-000000000001 {0} 0 3 3 40000 0 3g.40gb"
+        driver.configure("gpus 2", "gpu 1 mig 1", one.format(1), one.format(2))
+        units = json.loads(driver.thole("status", "--json").stdout)["units"]
+        assert {unit["unit"]: unit["state"] for unit in units} == {"0": "idle", "1:0": "claimed", "1:1": "claimed"}
+        assert "claimed by" in driver.thole("why", "1:0").stdout
+        for words in (["--on", "1:0"], ["--on", "1:0,1:1", "-g", "1"]):
+            done = driver.thole("run", *words, "--no-wait", "--", "true")
+            assert done.returncode == 75 and "no start can be promised" in done.stderr, done.stderr
+            assert "1:0: free" not in done.stderr and "1:0,1:1: free" not in done.stderr, done.stderr
+        with Started([THOLE, "run", "--on", "1:0", "--", "echo", "served"], env=driver.environment) as waiter:
+            waiter.error_until("no start can be promised")
+            behind = driver.thole("why", "-g", "1", "--on", "1:0,1:1").stdout
+            assert "whose GPUs are free" not in behind and "starts by" not in behind, behind
+            whole.kill(signal.SIGTERM)
+            assert waiter.line() == "served"
 
 
 def used_by_tasks(folder):

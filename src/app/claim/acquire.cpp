@@ -16,6 +16,7 @@
 #include "app/claim/entering.hpp"
 #include "app/claim/inside_another.hpp"
 #include "app/claim/late_driver.hpp"
+#include "app/claim/line_as_told.hpp"
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
@@ -70,7 +71,7 @@ class Acquisition {
   }
 
   Acquired finish() {
-    bool looked_again = false, told = false, due = false;
+    bool looked_again = false, asked_for_parts = false, told = false, due = false;
     unsigned tries_without_order = 0;
     for (;;) {
       std::optional<port::Claim> claim = step();
@@ -90,6 +91,7 @@ class Acquisition {
       const model::Decision& decision = ticket_->decision();
       if (const auto* refuse = std::get_if<model::Refuse>(&decision)) throw_refusal(refuse->usage, refuse->why);
       const auto& wait = std::get<model::Wait>(decision);
+      if (!within_ && !std::exchange(asked_for_parts, true) && !avoid_parts_of_claimed().empty()) continue;
       if (wait.observe.any() && !looked_again) {  // what was seen may be an owner's who has left since
         looked_again = true;
         look();
@@ -258,7 +260,7 @@ class Acquisition {
       const model::Request request = of_those_there(lasting_, site_);
       plan::Selection selection = select(site_, request, within_, allotted_);
       choice_.look_again();
-      if (!parts_of_claimed_.empty()) avoid_parts_of_claimed();
+      if (knows_of_parts_) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, request, std::move(selection))));
       lacks_.clear();
     } catch (const Error& error) {
@@ -335,7 +337,8 @@ class Acquisition {
     }
   }
 
-  // A GPU that has been partitioned while somebody had all of it: its instances are not chosen as long.
+  // A GPU that has been partitioned while somebody had all of it: its instances are not chosen as long. The one look at the
+  // claims that tells it is made when we have one, or wait.
   std::string claimed_as_a_whole() {
     const auto is_instance = [this](std::size_t unit) { return site_.observer.units()[unit].instance.has_value(); };
     if (within_ || std::ranges::none_of(choice_.chosen(), is_instance)) return "";
@@ -343,22 +346,16 @@ class Acquisition {
     for (const std::size_t chosen : choice_.chosen()) {
       const model::Unit& unit = site_.observer.units()[chosen];
       if (const auto part = parts.find(unit.key); part != parts.end())
-        return fmt::format("GPU {} was given back: {} has claimed all of GPU {}", unit.label, printable(part->second, 32),
-                           unit.gpu);
+        return fmt::format("GPU {} was given back: {}", unit.label, part->second);
     }
     return "";
   }
 
-  // All of them, by key, with who has claimed it.
+  // All of them, by key, with why they are not to be had.
   std::map<std::string, std::string> avoid_parts_of_claimed() {
-    std::map<std::string, std::string> parts;
-    for (const model::Holding& holding : store_.holdings())
-      for (const model::Unit& unit : site_.observer.units())
-        if (holding.held && unit.instance && holding.key == unit.gpu_of(site_.observer.snapshot().machine).key())
-          parts.emplace(unit.key, holding.user);
-    parts_of_claimed_.clear();
-    for (const auto& [key, user] : parts) parts_of_claimed_.insert(key);
-    choice_.avoid(parts_of_claimed_);
+    const auto parts = parts_of_claimed(site_.observer.units(), site_.observer.snapshot().machine, store_);
+    knows_of_parts_ = !parts.empty();
+    choice_.avoid(parts);
     return parts;
   }
 
@@ -407,7 +404,7 @@ class Acquisition {
   std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> wanted_;         // keys of the units in our ticket
-  std::set<std::string> parts_of_claimed_;    // keys of instances of GPUs that are claimed as a whole, once one was given back
+  bool knows_of_parts_ = false;               // instances of GPUs that are claimed as a whole
   std::set<std::string> out_of_reach_;   // of those that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;

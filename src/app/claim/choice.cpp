@@ -30,8 +30,22 @@ void Choice::look_again() {
   for (const model::Unit& unit : site_.observer.units()) {
     verdicts_.push_back(plan::judge(unit, snapshot, request_, site_.policy, {}, my_user()));
     to_anybody_.push_back(to_anybody(unit, {}));
+    const auto avoided = avoided_.find(unit.key);
+    if (avoided == avoided_.end()) continue;
+    for (plan::Verdict* verdict : {&verdicts_.back(), &to_anybody_.back()}) {
+      if (verdict->standing == plan::Standing::sick) continue;
+      *verdict = plan::Verdict{};
+      verdict->standing = plan::Standing::foreign;
+      verdict->why = avoided->second;
+    }
   }
   note_used();
+}
+
+void Choice::avoid(std::map<std::string, std::string> whys) {
+  if (whys == avoided_) return;
+  avoided_ = std::move(whys);
+  look_again();
 }
 
 // A GPU that leaves the driver's list, or comes back, shifts the numbers of those after it.

@@ -33,7 +33,8 @@ class Choice {
   void trust_next_look();                       // the chosen units are locked by us now
   void set_eligible(std::vector<std::size_t> eligible) { eligible_ = std::move(eligible); }   // units, ascending
 
-  void avoid(std::set<std::string> keys) { avoided_ = std::move(keys); }   // they are not chosen
+  // Units by key that nobody can have now, and why not.
+  void avoid(std::map<std::string, std::string> whys);
 
   // Whether somebody before us may be kept by use that has only just been seen: it may be that of a claim that has ended.
   bool is_unsure() const { return is_unsure_; }
@@ -78,7 +79,7 @@ class Choice {
   std::vector<plan::Verdict> verdicts_;                  // by unit
   std::vector<plan::Verdict> to_anybody_;                // as a request that asks for nothing sees them
   std::vector<std::size_t> eligible_;                    // units, ascending
-  std::set<std::string> avoided_;
+  std::map<std::string, std::string> avoided_;           // by key: why
   std::vector<std::optional<std::size_t>> unit_of_;      // by slot, of the last queue seen
   std::vector<plan::SlotState> states_;                  // by slot
   // By others, as seen at each step, by key.

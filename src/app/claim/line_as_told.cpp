@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace thole::app {
 
 plan::SlotState slot_state(const model::Unit& unit, const model::Machine& machine, const plan::Verdict& seen, bool is_claimed) {
@@ -64,6 +66,41 @@ std::uint64_t beyond_their_shares(const model::Use& use, const std::vector<std::
     asked += *one + plan::share_context_mib;
   }
   return used > asked ? used - asked : 0;
+}
+
+namespace {
+
+bool is_of_all_around(const model::Holding& holding, const model::Unit& unit, const model::Machine& machine) {
+  return holding.held && unit.instance && holding.key == unit.gpu_of(machine).key();
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parts_of_claimed(const std::vector<model::Unit>& units, const model::Machine& machine,
+                                                    port::ClaimStore& store) {
+  std::map<std::string, std::string> parts;
+  if (std::ranges::none_of(units, [](const model::Unit& unit) { return unit.instance.has_value(); })) return parts;
+  for (const model::Holding& holding : store.holdings())
+    for (const model::Unit& unit : units)
+      if (is_of_all_around(holding, unit, machine))
+        parts.emplace(unit.key, fmt::format("{} has claimed all of GPU {}",
+                                            holding.user.empty() ? "somebody" : printable(holding.user, 32), unit.gpu));
+  return parts;
+}
+
+std::vector<model::Holding> by_units(std::vector<model::Holding> holdings, const std::vector<model::Unit>& units,
+                                     const model::Machine& machine) {
+  std::vector<model::Holding> all;
+  for (model::Holding& holding : holdings) {
+    const std::size_t before = all.size();
+    for (const model::Unit& unit : units) {
+      if (!is_of_all_around(holding, unit, machine)) continue;
+      all.push_back(holding);
+      all.back().key = unit.key;
+    }
+    if (all.size() == before) all.push_back(std::move(holding));
+  }
+  return all;
 }
 
 void LineAsTold::add(const std::string& key, const std::vector<model::Holding>& holdings, plan::SlotState state, WallTime now) {

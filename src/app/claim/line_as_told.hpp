@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include "model/unit.hpp"
 #include "plan/place/free.hpp"
 #include "plan/turn/turn.hpp"
+#include "port/claim_store.hpp"
 
 namespace thole::app {
 
@@ -33,6 +35,14 @@ std::uint64_t beyond_their_shares(const model::Use& use, const std::vector<std::
 // The same for a unit with these holders, with the memory that is in use beside them.
 plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snapshot, const model::FreePolicy& policy,
                            const std::vector<model::Holding>& holdings);
+
+// A claim of all of a GPU that was partitioned since is one of each of its instances: nobody can have them as long.
+std::vector<model::Holding> by_units(std::vector<model::Holding> holdings, const std::vector<model::Unit>& units,
+                                     const model::Machine& machine);
+
+// These instances, by key, with why they are not to be had. No look at the claims where nothing is partitioned.
+std::map<std::string, std::string> parts_of_claimed(const std::vector<model::Unit>& units, const model::Machine& machine,
+                                                    port::ClaimStore& store);
 
 struct LineAsTold {
   model::QueueView view;

@@ -70,6 +70,7 @@ std::vector<plan::Outlook> outlooks_if(const Site& site, const Observer& observe
   for (model::Holding& holding : holdings)
     if (is_of(claim, holding)) holding.until = until;
   const model::Snapshot& snapshot = observer.snapshot();
+  holdings = by_units(std::move(holdings), observer.units(), snapshot.machine);
   LineAsTold line;
   for (const model::Unit& unit : observer.units()) {
     std::vector<model::Holding> own;

@@ -5,6 +5,7 @@
 #include "app/claim/choice.hpp"
 #include "app/claim/entering.hpp"
 #include "app/claim/inside_another.hpp"
+#include "app/claim/line_as_told.hpp"
 #include "app/claim/selection.hpp"
 
 namespace thole::app {
@@ -19,6 +20,7 @@ Preview preview(Site& site, const model::Request& asked) {
   seen.units = site.observer.units();
   if (outer) seen.share_mib = outer->share_mib;
   Choice choice(site, request, in_use(outer ? &*outer : nullptr, request));
+  if (!outer) choice.avoid(parts_of_claimed(seen.units, site.observer.snapshot().machine, site.store));
   choice.set_eligible(eligible_units(site, request, selection));
   if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
   if (outer && reuses(&*outer, request)) {

@@ -93,6 +93,7 @@ Overview look_over(const OverviewSources& sources) {
   overview.now = sources.clock.wall();
   overview.snapshot = sources.observer.snapshot();
   const std::vector<model::Unit>& units = sources.observer.units();
+  holdings = by_units(std::move(holdings), units, overview.snapshot.machine);
   overview.outer = plan::outer_allotment(overview.snapshot, units, sources.environment);
 
   LineAsTold line;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/claim/line_as_told.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
 #include "base/error.hpp"
@@ -198,7 +199,7 @@ std::vector<std::string> why_waiting(Site& site, const model::Request& request, 
     verdicts.push_back(plan::judge(unit, snapshot, request, site.policy, {}, site.user_name(site.uid)));
     if (ours && verdicts.back().standing != plan::Standing::sick) verdicts.back().why.clear();
   }
-  const std::vector<model::Holding> holdings = store.holdings();
+  const std::vector<model::Holding> holdings = by_units(store.holdings(), units, snapshot.machine);
   const std::vector<model::Waiting> queue = store.waiting();
   const plan::Scene scene{units, verdicts, holdings, queue, site.clock.wall()};
   std::vector<std::string> lines = plan::explain_wait(wait, request, selection.units, scene);
