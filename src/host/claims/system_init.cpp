@@ -436,8 +436,8 @@ void SystemInit::name_holders_of_vanished() {
   }
   for (const auto& [pid, number] : holders)
     report_.cautions.push_back(fmt::format(
-        "{} keeps the lock{} gone: end it, or {} never forgotten, and what is listed instead (a GPU's instances, or all of it) "
-        "can be claimed beside it", describe_process(pid),
+        "{} keeps the lock{} gone: end it, or {} never forgotten, and all of a GPU that was partitioned then can be claimed "
+        "beside it", describe_process(pid),
         number == 1 ? " of 1 unit that is" : fmt::format("s of {} units that are", number),
         number == 1 ? "it is" : "they are"));
 }
