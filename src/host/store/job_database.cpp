@@ -119,12 +119,12 @@ JobDatabase::Files JobDatabase::files_of(const std::string& path) {
 }
 
 JobDatabase::Files JobDatabase::files_there() const {
-  return files_of(path());
+  return files_of(name());
 }
 
 // Whoever is told so drops what he has of it: not said of a file that only cannot be looked at.
 bool JobDatabase::replaced() const try {
-  return origin_ != 0 && origin_of(file_identity(path())) != origin_;
+  return origin_ != 0 && origin_of(file_identity(name())) != origin_;
 } catch (const Error&) {
   return false;
 }
@@ -137,7 +137,7 @@ bool JobDatabase::is_as_opened() const try {
 
 // So that nobody is told that what is in a removed log is stored.
 bool JobDatabase::log_is_another() const try {
-  return file_identity(path() + "-wal") != files_.log;
+  return file_identity(name() + "-wal") != files_.log;
 } catch (const Error&) {   // cannot be seen: nothing says so
   return false;
 }
@@ -162,7 +162,7 @@ void JobDatabase::look_where_it_is() {
     index_.reset();
     watchers_.tell(true);                        // who waits for its jobs will not be told by them
     throw Error(ErrorCode::unavailable, "the queue's file was set aside or removed while it was in use")
-        .about(path())
+        .about(name())
         .hint("what runs goes on to its end; thole submit begins a new queue");
   }
   if (!database_) return;
@@ -182,7 +182,7 @@ void JobDatabase::look_where_it_is() {
 //
 // All of it in the directory that we have open: another may have been put into its place, with the log of its own queue.
 void JobDatabase::make_file() {
-  const std::string path = this->path();
+  const std::string path = name();
   const Turnstile::Pass pass = turnstile_->pass();
   const int here = guard_.get();
   const PathState before = state_of_path(here, path);
@@ -229,7 +229,7 @@ bool JobDatabase::open_what_is_there() {
   if (!guard_) throw Error(ErrorCode::unavailable, "cannot open the queue's directory").about(directory_).because(errno);
   ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   way_ = way_into(guard_.get(), directory_);
-  const std::string path = way_ + "/queue.db";
+  const std::string path = way_to_file();
   try {
     turnstile_.emplace(way_ + "/turnstile", kept_);
     if (!has_content(path)) make_file();
@@ -238,7 +238,7 @@ bool JobDatabase::open_what_is_there() {
     return false;
   }
   if (!open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NOFOLLOW) && errno != EROFS)
-    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(this->path()).because(errno);
+    throw Error(ErrorCode::unavailable, "cannot open the queue's file").about(name()).because(errno);
   if (!is_there(path + "-wal") && turnstile_->lets_pass())
     (void)turnstile_->pass();                    // who has just made the file is not through with its log
   lost_ = forget_lost_log();
@@ -293,14 +293,14 @@ bool JobDatabase::open_what_is_there() {
 // was when the log was brought home last. Put away, the index tells all who open the file from then on that it is so, until one
 // of them has passed over the lost numbers: whoever opens it between the two would give one of these to a job.
 bool JobDatabase::forget_lost_log() {
-  const std::string path = way_ + "/queue.db";
+  const std::string path = way_to_file();
   if (!look_at_log(path).is_sound()) {
     const Turnstile::Pass pass = turnstile_->pass();
     LogLook look = look_at_log(path);            // somebody else may have been here first
     if (look.index_is_cut) {                     // what it does not find would be read as it was before
       if (!remove_file(path + "-shm"))
         throw Error(ErrorCode::unavailable, "the index of the queue's log was cut, and cannot be removed")
-            .about(this->path() + "-shm")
+            .about(name() + "-shm")
             .because(errno);
       look = look_at_log(path);
     }
@@ -310,7 +310,7 @@ bool JobDatabase::forget_lost_log() {
     const bool is_lost = look.log_is_lost || look.log_is_anothers;
     if (is_lost && !(log_is_kept && put_away_index(path)))
       throw Error(ErrorCode::unavailable, "the queue's log was removed, and its index cannot be")
-          .about(this->path() + "-shm")
+          .about(name() + "-shm")
           .because(errno);
   }
   return has_content(lost_index(path));
@@ -328,7 +328,7 @@ void JobDatabase::try_to_pass_over_lost_numbers() try {
 // log may be lost as well.
 void JobDatabase::pass_over_lost_numbers() {
   constexpr std::uint64_t most_unbegun = 1000;
-  const std::string path = way_ + "/queue.db";
+  const std::string path = way_to_file();
   const std::uint64_t last = highest_number(way_ + "/logs") + most_unbegun;
   const Turnstile::Pass pass = turnstile_->pass();
   if (files_there() != files_) return;           // of another log by now
@@ -341,18 +341,18 @@ void JobDatabase::pass_over_lost_numbers() {
     const int code = sqlite3_wal_checkpoint_v2(database_->handle(), nullptr, SQLITE_CHECKPOINT_FULL, &in_log, &home);
     if (code != SQLITE_OK || in_log != home)     // somebody reads what was there before
       throw Error(ErrorCode::unavailable, "the numbers of the jobs in the queue's lost log cannot be stored")
-          .about(this->path()).hint("try again");
+          .about(name()).hint("try again");
     if (::rename(lost_index(path).c_str(), untold_index(path).c_str()) != 0)
       throw Error(ErrorCode::unavailable, "the index of the queue's lost log cannot be put away")
-          .about(lost_index(this->path())).because(errno);
+          .about(lost_index(name())).because(errno);
   }
   lost_ = false;
 }
 
 void JobDatabase::tell_of_lost_log() {
-  const std::string path = way_ + "/queue.db";
+  const std::string path = way_to_file();
   if (!has_content(untold_index(path))) return;
-  const std::string text = this->path() + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs";
+  const std::string text = name() + "-wal: " + std::string(lost_log) + "; see what is there: thole jobs";
   if (!kept_ || kept_(text)) remove_file(untold_index(path));
 }
 
@@ -371,7 +371,7 @@ void JobDatabase::close_and_name_keeper() {
   const int why = database_ ? sqlite3_errcode(database_->handle()) & 0xff : SQLITE_OK;
   const bool is_locked = why == SQLITE_BUSY || why == SQLITE_PROTOCOL;
   close();
-  if (is_locked) refuse_locked(path());
+  if (is_locked) refuse_locked(name());
 }
 
 void JobDatabase::rest() {
@@ -502,7 +502,7 @@ void JobDatabase::Writing::commit(bool some_job_ended) {
   file_.wrote_ = true;
   if (durable_ == Durable::now && file_.log_is_another())
     throw untold_commit(Error(ErrorCode::unavailable, "the queue's log was removed or exchanged while it was written")
-                            .about(file_.path() + "-wal"));
+                            .about(file_.name() + "-wal"));
   if (durable_ == Durable::now) {
     const auto took = std::chrono::ceil<Millis>(std::chrono::steady_clock::now() - began);
     file_.sync_time_ = std::min((3 * file_.sync_time_ + took) / 4, Millis{1'000});

@@ -82,7 +82,8 @@ class JobDatabase {
     std::uint64_t file = 0, log = 0, index = 0;
     bool operator==(const Files&) const = default;
   };
-  std::string path() const { return directory_ + "/queue.db"; }
+  std::string name() const { return directory_ + "/queue.db"; }
+  std::string way_to_file() const { return way_ + "/queue.db"; }   // that lies in the directory which is open
   static Files files_of(const std::string& path);
   Files files_there() const;                     // throws where they cannot be seen
   bool is_as_opened() const;                     // false also where that cannot be seen
