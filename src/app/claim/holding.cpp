@@ -232,39 +232,42 @@ KeptClaim by_path(const std::string& path, const ClaimSearch& search, bool is_he
   return claim;
 }
 
-// "CLAIM@USER": of the claims that may be meant, those of that user. An id that two have is none's alone.
-struct UsersClaim {
-  std::string_view claim, user;
+// "CLAIM@USER": of the claims that may be meant, those of that user. An id that two have is none's alone. No claim is named by
+// a word with an "@", and a user may be.
+struct Meant {
+  std::string claim;
+  std::optional<std::string> user;
 };
 
-std::optional<UsersClaim> split_user(std::string_view word) {
-  const std::size_t at = word.rfind('@');
-  if (at == std::string_view::npos || at == 0 || at + 1 == word.size()) return std::nullopt;
-  return UsersClaim{word.substr(0, at), word.substr(at + 1)};
+Meant meant_in(const std::string& word) {
+  const std::size_t at = word.find('@');
+  if (at == std::string::npos || at == 0 || at + 1 == word.size()) return {word, std::nullopt};
+  return {word.substr(0, at), word.substr(at + 1)};
 }
 
-KeptClaim by_user(const std::string& word, const UsersClaim& which, const ClaimSearch& search) {
-  const std::vector<KeptClaim> all = kept_claims(search, search.store);
-  std::vector<KeptClaim> found = meant_by(std::string(which.claim), search, all);
-  std::erase_if(found, [&](const KeptClaim& claim) {
-    return search.user_name(claim.uid) != which.user && std::to_string(claim.uid) != which.user;
-  });
-  return only_one(std::move(found), word, search, all);
+std::vector<KeptClaim> claims_meant(const Meant& meant, const ClaimSearch& search, const std::vector<KeptClaim>& all) {
+  std::vector<KeptClaim> found = meant_by(meant.claim, search, all);
+  if (meant.user)
+    std::erase_if(found, [&](const KeptClaim& claim) {
+      return search.user_name(claim.uid) != *meant.user && std::to_string(claim.uid) != *meant.user;
+    });
+  return found;
 }
 
 // A word without a path. Inside a claim it means what is claimed inside, if there is such a one, from the innermost outwards.
 KeptClaim by_word(const std::string& word, const ClaimSearch& search) {
+  const Meant meant = meant_in(word);
   if (search.store && !word.empty())
     for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
       const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
-      if (std::vector<KeptClaim> found = meant_by(word, search, all); !found.empty())
+      if (std::vector<KeptClaim> found = claims_meant(meant, search, all); !found.empty())
         return only_one(std::move(found), word, search, all);
     }
   const std::vector<KeptClaim> all = kept_claims(search, search.store);
   std::vector<KeptClaim> found;
   if (word.empty())
     std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const KeptClaim& c) { return c.uid == search.uid; });
-  else if (found = meant_by(word, search, all); found.empty())
+  else if (found = claims_meant(meant, search, all); found.empty() && !meant.user)
     found = with_id(word, search, search.store, nullptr, all);
   const std::string around = here(search.environment);
   if (found.empty() && word.size() >= shortest_beginning && around.starts_with(word))
@@ -397,10 +400,7 @@ port::ToHold acquire_to_hold(RunPorts ports, const HoldRequest& wanted, const Ru
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
   const std::string around = here(search.environment);
   const bool is_here = word.empty() && !around.empty();
-  const auto users = split_user(word);
-  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here)
-                    : users                  ? by_user(word, *users, search)
-                                             : by_word(word, search);
+  KeptClaim claim = is_here || is_path(word) ? by_path(is_here ? around : word, search, is_here) : by_word(word, search);
   if (claim.uid != search.uid && search.uid != 0) {
     const std::string owner = printable(search.user_name(claim.uid), 32);
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(

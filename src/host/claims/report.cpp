@@ -292,27 +292,29 @@ void name_by_descriptors(std::vector<model::Holding>& holdings, const std::map<F
   }
 }
 
-// What no descriptor keeps is on its way in a socket: of whom it was taken by, where he lives, or else, to root, of one of
-// those who have some coming.
+// What no descriptor keeps is on its way in a socket, or io_uring has it. It is his who took it, if that process has some
+// coming; of the others who have it may be anybody's: to root they are named all, or nobody.
 void name_by_sockets(std::vector<model::Holding>& holdings, const std::map<FileNumber, Doubtful>& doubtful,
                      const std::vector<HeldLock>& held, KernelLocks& locks) {
+  constexpr std::size_t most_coming = 64;
   std::optional<std::vector<pid_t>> coming;
   for (const auto& [file, one] : doubtful) {
     model::Holding& holding = holdings[one.at];
     if (!is_unknown(holding)) continue;
     const auto lockers = told_lockers_of(locks, held[one.at].node.get());
     if (!lockers || lockers->empty()) continue;   // not told, or given back by now
-    if (const Taker taker = taker_among(*lockers); taker.uid) {
+    if (!coming) coming = with_descriptors_coming(most_coming);
+    const Taker taker = taker_among(*lockers);
+    if (taker.uid && std::ranges::count(*coming, taker.pid) > 0) {
       holding.uid = *taker.uid;
       holding.pid = taker.pid;
       continue;
     }
-    if (!coming) coming = with_descriptors_coming();
+    if (coming->size() == most_coming) continue;
     std::set<std::string> users;
     for (const pid_t pid : *coming)
       if (const auto uid = taker_among({pid}).uid) users.insert(user_name(*uid));
-    for (const std::string& user : users) holding.user += (holding.user.empty() ? "" : " or ") + user;
-    if (coming->size() == 1) holding.pid = coming->front();
+    for (const std::string& user : users) holding.user += (holding.user.empty() ? "perhaps " : " or ") + user;
   }
 }
 

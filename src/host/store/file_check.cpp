@@ -44,15 +44,13 @@ struct IndexHead {
   std::uint32_t checksum[2], again[12], frames_brought_home;
 };
 
-bool is_in_use(int index) {
-  struct flock users = byte_range(F_WRLCK, users_of_index, 1);
-  return ::fcntl(index, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
-}
-
-// Unset where it tells of nothing.
-std::optional<IndexHead> head_of(int index) {
+// Unset where it tells of nothing, or nobody uses it: then it may be of any time, and the file and its log put back from a
+// backup.
+std::optional<IndexHead> head_in_use(int index) {
   IndexHead head{};
-  if (::pread(index, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
+  struct flock users = byte_range(F_WRLCK, users_of_index, 1);
+  const bool is_used = ::fcntl(index, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK;
+  if (!is_used || ::pread(index, &head, sizeof head, 0) != static_cast<ssize_t>(sizeof head)) return std::nullopt;
   return head.initialised != 0 && head.frames > 0 ? std::optional(head) : std::nullopt;
 }
 
@@ -111,8 +109,7 @@ bool is_shorter(int log, off_t size) {
   return ::fstat(log, &about) == 0 && about.st_size < size;
 }
 
-// What is left of it would undo a part of what the file has by now. That stands in the index, too, when nobody uses it any
-// more, and after a power cut: the log was synced before any of it was brought home.
+// What is left of it would undo a part of what the file has by now.
 bool is_cut_short_of_home(int log, const IndexHead& head) {
   return !is_shorter(log, size_of(1, head)) && is_shorter(log, size_of(head.frames_brought_home, head));
 }
@@ -168,11 +165,9 @@ LogLook look_at_log(const std::string& path) {
   if (!log && says_absent(errno))                // an index is given its size only after the log is there
     look.log_is_lost = has_content(path + "-shm") || (somebody_has_log(path) && file_identity(path + "-wal") == 0);
   const Fd index = open_at(AT_FDCWD, (path + "-shm").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  const auto head = index ? head_of(index.get()) : std::nullopt;
+  const auto head = index ? head_in_use(index.get()) : std::nullopt;
   if (!head) return look;
-  const bool is_others = log && is_of_another_index(log.get(), *head), in_use = is_in_use(index.get());
-  if (log) look.log_is_anothers = is_others ? in_use : is_cut_short_of_home(log.get(), *head);
-  if (!in_use) return look;                      // the index may be of any time: SQLite makes it anew
+  if (log) look.log_is_anothers = is_of_another_index(log.get(), *head) || is_cut_short_of_home(log.get(), *head);
   if (head->frames <= head->frames_brought_home) return look;
   look.index_is_cut = does_not_find_all(index.get(), *head);
   const off_t size = size_of(head->frames, *head);

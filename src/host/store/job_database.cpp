@@ -88,7 +88,10 @@ void refuse_locked(const std::string& path) {
   const std::string name = path + "-shm";
   const Fd index = open_at(AT_FDCWD, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
   struct flock lock = byte_range(F_WRLCK, first, users_of_index - first);
-  if (!index || ::fcntl(index.get(), F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return;
+  const auto is_taken = [&] { return ::fcntl(index.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK; };
+  bool is_locked = index && is_taken();
+  if (index && !is_locked) lock = byte_range(F_RDLCK, users_of_index, 1), is_locked = is_taken();   // as he begins
+  if (!is_locked) return;
   const std::string who = lock.l_pid > 0 ? describe_process(lock.l_pid) : "a process of another container";
   throw Error(ErrorCode::unavailable, who + " opens the queue, and keeps it locked meanwhile").about(name)
       .hint("continue or end that process (kill -CONT, kill)");

@@ -198,6 +198,33 @@ TEST_F(LostLog, WhatIsLeftOfACutOneUndoesNothingThatIsHome) {
   expect_sound(*store, directory);
 }
 
+TEST_F(LostLog, AFileAndItsLogThatArePutBackFromABackupAreWhole) {
+  const auto copied = [](const std::string& from, const std::string& to) {
+    for (const char* part : {"/queue.db", "/queue.db-wal"})
+      std::filesystem::copy_file(from + part, to + part, std::filesystem::copy_options::overwrite_existing);
+  };
+  const std::string backup = directory + "/backup";
+  std::filesystem::create_directory(backup);
+  model::JobId last = 0;
+  for (int i = 0; i < 6; ++i) last = submit();
+  store.reset();
+  copied(directory, backup);
+  open();
+  for (int i = 0; i < 3; ++i) submit();
+  {
+    Database other(directory + "/queue.db", nullptr);
+    sqlite3_db_config(other.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    other.execute("PRAGMA wal_checkpoint(PASSIVE)");
+  }
+  store.reset();
+  copied(backup, directory);
+  open();
+  EXPECT_EQ(store->jobs({}).size(), last);
+  EXPECT_EQ(submit(), last + 1);
+  EXPECT_EQ(told_, 0);
+  expect_sound(*store, directory);
+}
+
 TEST_F(LostLog, NumbersOfWhatWasLostTwiceAreNotGivenAgain) {
   model::JobId last = submit();
   for (const bool both : {false, true, false}) {
