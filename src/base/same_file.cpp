@@ -1,11 +1,9 @@
 #include "base/same_file.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
-#include <string_view>
 
 #include "base/error.hpp"
+#include "base/open_directory.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
 
@@ -37,14 +35,9 @@ bool is_at(const std::string& path, int fd) {
 }
 
 std::string replaced_fifo_of_root(int fd) {
-  constexpr std::string_view deleted = " (deleted)";   // as the kernel writes
   struct stat file, now;
   if (::fstat(fd, &file) != 0 || !S_ISFIFO(file.st_mode) || file.st_nlink != 0 || file.st_uid != 0) return "";
-  char text[4096];
-  const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), text, sizeof text);
-  std::string path(text, size > 0 ? static_cast<std::size_t>(size) : 0);
-  if (!path.ends_with(deleted)) return "";
-  path.resize(path.size() - deleted.size());
+  const std::string path = shown_path(fmt::format("/proc/self/fd/{}", fd));   // that it had
   const bool other = ::lstat(path.c_str(), &now) == 0 && S_ISFIFO(now.st_mode) && now.st_uid == 0;
   return other ? path : "";
 }

@@ -260,7 +260,7 @@ class Acquisition {
       const model::Request request = of_those_there(lasting_, site_);
       plan::Selection selection = select(site_, request, within_, allotted_);
       choice_.look_again();
-      if (knows_of_parts_) avoid_parts_of_claimed();
+      if (choice_.avoids_any()) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, request, std::move(selection))));
       lacks_.clear();
     } catch (const Error& error) {
@@ -354,7 +354,6 @@ class Acquisition {
   // All of them, by key, with why they are not to be had.
   std::map<std::string, std::string> avoid_parts_of_claimed() {
     const auto parts = parts_of_claimed(site_.observer.units(), site_.observer.snapshot().machine, store_);
-    knows_of_parts_ = !parts.empty();
     choice_.avoid(parts);
     return parts;
   }
@@ -404,7 +403,6 @@ class Acquisition {
   std::optional<model::Wait> waited_;    // as it was decided last; present once it could have been met
   bool by_load_ = false;                 // looks tell how much is done on them, too
   std::set<std::string> wanted_;         // keys of the units in our ticket
-  bool knows_of_parts_ = false;               // instances of GPUs that are claimed as a whole
   std::set<std::string> out_of_reach_;   // of those that could not be claimed when it was tried
   std::vector<model::InLine> passed_;    // by the last Take that did
   std::optional<WallTime> ends_by_;

@@ -35,6 +35,7 @@ class Choice {
 
   // Units by key that nobody can have now, and why not.
   void avoid(std::map<std::string, std::string> whys);
+  bool avoids_any() const { return !avoided_.empty(); }
 
   // Whether somebody before us may be kept by use that has only just been seen: it may be that of a claim that has ended.
   bool is_unsure() const { return is_unsure_; }

@@ -55,7 +55,7 @@ struct ClaimSearch {
 // The claim a word names: its id or the unique beginning of it (6 characters and more), or a GPU it holds (index, UUID, PCI
 // address); a word that is both is refused. "outer/inner" is a claim within a claim, and so is "" where THOLE_CLAIM says so;
 // a GPU means, inside a claim, who has claimed it inside, if anybody has. With "@USER" behind it (a name or a number)
-// it is that user's on the machine, whoever else has such a claim.
+// it is that user's, whoever else has such a claim.
 // "" = the one we are inside (THOLE_CLAIM), else our only claim without a command.
 // Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);

@@ -19,6 +19,7 @@
 #include "base/open_directory.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/kernel_locks.hpp"
 #include "host/store/schema.hpp"
 
 namespace thole::host {
@@ -173,6 +174,20 @@ LogLook look_at_log(const std::string& path) {
   const off_t size = size_of(head->frames, *head);
   if (log) look.log_is_lost = is_shorter(log.get(), size) || has_hole_before(log.get(), size);
   return look;
+}
+
+void refuse_locked(const std::string& path) {
+  constexpr off_t first = 120;                   // of the locks in the index (UNIX_SHM_BASE in SQLite's os_unix.c)
+  const std::string name = path + "-shm";
+  const Fd index = open_at(AT_FDCWD, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  struct flock lock = byte_range(F_WRLCK, first, users_of_index - first);
+  const auto is_taken = [&] { return ::fcntl(index.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK; };
+  bool is_locked = index && is_taken();
+  if (index && !is_locked) lock = byte_range(F_RDLCK, users_of_index, 1), is_locked = is_taken();   // as he begins
+  if (!is_locked) return;
+  const std::string who = lock.l_pid > 0 ? describe_process(lock.l_pid) : "a process of another container";
+  throw Error(ErrorCode::unavailable, who + " opens the queue, and keeps it locked meanwhile").about(name)
+      .hint("continue or end that process (kill -CONT, kill)");
 }
 
 std::string lost_index(const std::string& path) { return path + "-shm.lost"; }

@@ -32,6 +32,10 @@ struct LogLook {
 };
 LogLook look_at_log(const std::string& path);
 
+// Throws who keeps the index locked, if anybody does: whoever opens a queue that nobody has open puts it together first, and
+// all others wait for that. Asked as the look at the log is.
+void refuse_locked(const std::string& path);
+
 // Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
 // and index are removed together.
 void say_log_is_there(int directory, std::uint64_t file);

@@ -19,7 +19,6 @@
 #include "base/open_directory.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
-#include "host/claims/kernel_locks.hpp"
 #include "host/store/file_check.hpp"
 #include "host/store/log_vfs.hpp"
 
@@ -79,22 +78,6 @@ bool put_away_index(const std::string& path) {
 // A file that is not there is as good as removed.
 bool remove_file(const std::string& path, int directory = AT_FDCWD) {
   return ::unlinkat(directory, path.c_str(), 0) == 0 || says_absent(errno);
-}
-
-// Whoever opens a queue that nobody has open puts the index of its log together first, and all others wait for that. Asked by
-// who has no connection to the file open, as `look_at_log` is.
-void refuse_locked(const std::string& path) {
-  constexpr off_t first = 120;                   // of the locks in the index (UNIX_SHM_BASE in SQLite's os_unix.c)
-  const std::string name = path + "-shm";
-  const Fd index = open_at(AT_FDCWD, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  struct flock lock = byte_range(F_WRLCK, first, users_of_index - first);
-  const auto is_taken = [&] { return ::fcntl(index.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK; };
-  bool is_locked = index && is_taken();
-  if (index && !is_locked) lock = byte_range(F_RDLCK, users_of_index, 1), is_locked = is_taken();   // as he begins
-  if (!is_locked) return;
-  const std::string who = lock.l_pid > 0 ? describe_process(lock.l_pid) : "a process of another container";
-  throw Error(ErrorCode::unavailable, who + " opens the queue, and keeps it locked meanwhile").about(name)
-      .hint("continue or end that process (kill -CONT, kill)");
 }
 
 // What lies where a queue's file is to be: nothing, an empty file, or one that is somebody's.
