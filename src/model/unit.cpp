@@ -6,6 +6,8 @@
 
 namespace thole::model {
 
+std::string Unit::whole_key(const Machine& machine) const { return instance ? gpu_of(machine).key() : ""; }
+
 const Use& Unit::use_of(const Machine& machine) const {
   const Gpu& whole = gpu_of(machine);
   return instance ? whole.mig[*instance].use : whole.use;

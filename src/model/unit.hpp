@@ -18,6 +18,8 @@ struct Unit {
   std::string label;                // for people: "3", or "3:1" for the second instance of GPU 3
 
   const Gpu& gpu_of(const Machine& machine) const { return machine.gpus[gpu]; }
+  // Of an instance: the key that all of its GPU has where that is a unit. Else "".
+  std::string whole_key(const Machine& machine) const;
   const Use& use_of(const Machine& machine) const;
   std::optional<std::uint64_t> memory_mib_of(const Machine& machine) const;
   std::string model_of(const Machine& machine) const;  // "NVIDIA A100-SXM4-40GB MIG 3g.20gb"

@@ -69,11 +69,16 @@ InitReport init(Wire& wire, const InitWish& wish) {
   to_do.own_tmpfs = common;
   if (!group.empty()) to_do.group = group_id(group);
   wire.observer().look(wire.settings().probe_cold);
+  const model::Snapshot& now = wire.observer().snapshot();
+  const std::vector<model::Unit>& units = wire.observer().units();
   std::vector<std::string> keys;
-  for (const model::Unit& unit : wire.observer().units()) keys.push_back(unit.key);
+  for (const model::Unit& unit : units) {
+    keys.push_back(unit.key);
+    if (unit.instance) to_do.partitioned.insert(unit.whole_key(now.machine));
+  }
   for (const std::string& word : wish.take_back)
-    for (std::size_t unit : plan::resolve(word, wire.observer().snapshot(), wire.observer().units()))
-      to_do.take_back.push_back(keys[unit]);
+    for (std::size_t i : plan::resolve(word, now, units))
+      to_do.take_back.push_back({units[i].key, units[i].whole_key(now.machine)});
   const host::InitReport done = host::init_claims(location, keys, to_do);
   InitReport report{done.directory, "", done.slots, done.freed, done.old_access, done.not_taken_back, done.cautions};
   if (done.group) report.group = group_name(*done.group);

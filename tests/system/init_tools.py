@@ -64,3 +64,20 @@ while True:
     for one in lock: fcntl.fcntl(moved, 37, one)     # F_OFD_SETLK
     fcntl.fcntl(moved, 37, unlock)
 """
+
+# Has the lock of the node sys.argv[1] on its way in a socket of its own: taken by itself, or by a child that has ended.
+IN_A_SOCKET = """
+import fcntl, os, socket, sys
+away, here = socket.socketpair()
+child = os.fork() if sys.argv[2] == "child" else 0
+if child == 0:
+    gpu = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+    fcntl.flock(gpu, fcntl.LOCK_EX)
+    socket.send_fds(away, [b"x"], [gpu])
+    if sys.argv[2] == "child": os._exit(0)
+    os.close(gpu)
+else:
+    os.waitpid(child, 0)
+print("up", flush=True)
+sys.stdin.read()
+"""

@@ -294,7 +294,8 @@ def test_instances_of_a_gpu_that_was_partitioned_under_its_claim_are_claimed_as_
             waiter.error_until("no start can be promised")
             behind = driver.thole("why", "-g", "1", "--on", "1:0,1:1").stdout
             assert "whose GPUs are free" not in behind and "starts by" not in behind, behind
-            whole.kill(signal.SIGTERM)
+            done = driver.thole("release", "1:0")
+            assert done.returncode == 0, done.stderr
             assert waiter.line() == "served"
 
 

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from hostile import USERS, end, lab, supervisor_of  # noqa: F401 (the fixture)
-from init_tools import key_of
+from init_tools import IN_A_SOCKET, key_of
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -187,24 +187,6 @@ sys.stdin.read()
         assert "mallory" in lab.thole("root", "why", "0").stdout
     end(sharer)
     assert lab.thole("alice", "run", "--no-wait", "-g", "4", "--", "true").returncode == 0
-
-
-# Has the lock of GPU 0 on its way in a socket of its own: taken by itself, or by a child that has ended ("child").
-IN_A_SOCKET = """
-import fcntl, os, socket, sys
-away, here = socket.socketpair()
-child = os.fork() if sys.argv[2] == "child" else 0
-if child == 0:
-    gpu = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
-    fcntl.flock(gpu, fcntl.LOCK_EX)
-    socket.send_fds(away, [b"x"], [gpu])
-    if sys.argv[2] == "child": os._exit(0)
-    os.close(gpu)
-else:
-    os.waitpid(child, 0)
-print("up", flush=True)
-sys.stdin.read()
-"""
 
 
 ANY_IN_A_SOCKET = """

@@ -5,7 +5,7 @@ import pytest
 import hostile
 from fake_nvidia import Driver
 from hostile import SITE_GROUP, end, interpreter, lab  # noqa: F401 (lab: a fixture)
-from init_tools import CHURN, SHORT_PAGES, claims_one, in_one_surrounding, key_of, nodes
+from init_tools import CHURN, IN_A_SOCKET, SHORT_PAGES, claims_one, in_one_surrounding, key_of, nodes
 
 # Units that vanish.
 
@@ -344,6 +344,31 @@ def test_root_takes_back_a_gpu_whose_lock_was_deleted(lab):
     assert "left out" not in done.stderr and "4 GPUs" in done.stdout, done.stdout + done.stderr
     assert claims_one(lab, "bob", "--on", "1").returncode == 0
     end(alice)
+
+
+@in_one_surrounding
+@pytest.mark.parametrize("how", ["alone", "shared", "in a socket"])
+def test_root_takes_back_a_gpu_that_was_partitioned_under_its_lock(lab, how):
+    lab.init()
+    if how == "in a socket":
+        held = lab.start_python("mallory", IN_A_SOCKET, f"/run/thole/gpu.{lab.driver.uuid(3)}", "child")
+    else:
+        held = lab.hold("mallory", *(["--share", "--memory", "1G"] if how == "shared" else []), "--on", "3")
+    lab.partition(3)
+    init = lab.init()
+    assert "5 GPUs" in init.stdout and f"all of {lab.driver.uuid(3)} was locked before it was partitioned" in init.stderr
+    assert "mallory" in init.stderr and "another user" not in init.stderr, init.stderr
+    refused = claims_one(lab, "bob", "--on", "3:0")
+    assert refused.returncode == 75 and "3:0" in refused.stderr, refused.stderr
+    done = lab.init("--take-back", "3:1")
+    assert "is taken back; " in done.stderr and "nobody held it" not in done.stderr, done.stderr
+    assert ("what had MIG-aaaaaaa2" in done.stderr) == (how != "in a socket"), done.stderr
+    for instance in ("3:0", "3:1"):
+        assert claims_one(lab, "bob", "--on", instance).returncode == 0
+    again = lab.thole("root", "init", "--take-back", "3")
+    assert again.returncode == 69 and again.stderr.count("nobody held it") == 2, again.stderr
+    assert "partitioned" not in again.stderr, again.stderr
+    held.__exit__()
 
 
 @in_one_surrounding

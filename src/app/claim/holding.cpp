@@ -80,11 +80,16 @@ std::vector<KeptClaim> beginning_with(const std::string& word, const std::vector
   return found;
 }
 
-// The keys of the GPU that the word names; none when it names no GPU.
+// The keys of the GPU that the word names, and of an instance that of all of its GPU, which may have been claimed before it was
+// partitioned; none when it names no GPU.
 std::vector<std::string> keys_of_gpu(const Observer& gpus, const std::string& word) {
   std::vector<std::string> keys;
   try {
-    for (std::size_t unit : plan::resolve(word, gpus.snapshot(), gpus.units())) keys.push_back(gpus.units()[unit].key);
+    for (std::size_t i : plan::resolve(word, gpus.snapshot(), gpus.units())) {
+      const model::Unit& unit = gpus.units()[i];
+      keys.push_back(unit.key);
+      if (unit.instance) keys.push_back(unit.whole_key(gpus.snapshot().machine));
+    }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) throw;
   }

@@ -71,7 +71,7 @@ std::uint64_t beyond_their_shares(const model::Use& use, const std::vector<std::
 namespace {
 
 bool is_of_all_around(const model::Holding& holding, const model::Unit& unit, const model::Machine& machine) {
-  return holding.held && unit.instance && holding.key == unit.gpu_of(machine).key();
+  return holding.held && unit.instance && holding.key == unit.whole_key(machine);
 }
 
 }  // namespace

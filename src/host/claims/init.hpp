@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct InitWish {
   std::optional<gid_t> group;   // only its members may claim; absent: as it is, everybody where there is nothing yet
   bool everybody = false;       // takes a group away; either in the system's directory alone
   bool force = false;           // go on although GPUs are claimed in a fallback directory
-  std::vector<std::string> take_back;   // units whose nodes are made anew, whoever holds them …
+  std::vector<ToTakeBack> take_back;    // units whose nodes are made anew, whoever holds them …
   LocksBefore before{};         // … and had them then: when the command began
+  std::set<std::string> partitioned;    // the names that GPUs had as units whose instances are units now
   bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe
 };
 

@@ -55,7 +55,7 @@ void add_up(const Listing& listing, unsigned depth, std::map<uid_t, Use>& uses) 
 }
 
 // What a user's processes have open of what is deleted.
-struct Keeper {
+struct SpaceKeeper {
   pid_t pid = 0;                                 // which has most of it
   std::size_t most = 0, processes = 0;
   std::map<std::uint64_t, std::uint64_t> files;  // bytes by inode
@@ -159,13 +159,13 @@ std::string filled_unseen(const std::string& directory) {
 }
 
 std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, std::uint64_t shared_file) {
-  std::map<uid_t, Keeper> keepers;
+  std::map<uid_t, SpaceKeeper> keepers;
   Allowance allowance(to_find_deleted);
   for (pid_t pid : all_pids()) {
     if (allowance.over()) break;
     const auto ids = user_ids_of(pid);
     if (!ids) continue;
-    Keeper here;
+    SpaceKeeper here;
     here.pid = pid;
     for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
       if (open.device != device || open.links != 0) return;
@@ -175,7 +175,7 @@ std::vector<std::string> open_though_deleted(std::uint64_t device, uid_t owner, 
       here.attributes = here.attributes || has_attributes;
     }, [&] { return allowance.over(); });
     if (here.files.empty()) continue;
-    Keeper& keeper = keepers[ids->real];
+    SpaceKeeper& keeper = keepers[ids->real];
     ++keeper.processes;
     keeper.attributes = keeper.attributes || here.attributes;
     if (here.files.size() > keeper.most) keeper.most = here.files.size(), keeper.pid = pid;

@@ -11,11 +11,13 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <ranges>
 
 #include "base/error.hpp"
 #include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/gone_units.hpp"
 #include "host/claims/guard.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
@@ -360,7 +362,7 @@ void SystemInit::add_units() {
       continue;
     }
     const std::string node = gpu_node(key);
-    const bool taken = take_back_.is_asked(key);
+    const ToTakeBack* const taken = take_back_.asked(key);
     const auto holder = std::find_if(lost.begin(), lost.end(), [&](const NodeLock& lock) { return lock.node == node; });
     auto slot = std::find(keys_.begin(), keys_.end(), key);
     std::string who;
@@ -382,7 +384,7 @@ void SystemInit::add_units() {
     }
     if (!taken)
       for (const std::string& name : nodes_of(key)) renew(name);
-    else if (!take_back_.of(key, {gate(), who, inside_claims_of(slot - keys_.begin()), wish_.force}, report_.cautions))
+    else if (!take_back_.of(*taken, {gate(), who, inside_claims_of({key, taken->whole}), wish_.force}, report_.cautions))
       ++report_.not_taken_back;
     if (taken)
       for (const std::string& name : take_back_.spared_of(key)) renew(name);
@@ -390,7 +392,7 @@ void SystemInit::add_units() {
   }
   for (const std::string& key : vanished_units())   // which are held
     for (const std::string& name : nodes_of(key)) renew(name);
-  name_holders_of_vanished();
+  std::ranges::move(told_of_gone(dir_.fd.get(), vanished_units(), wish_.partitioned), std::back_inserter(report_.cautions));
 }
 
 Fd SystemInit::notes() const { return open_at(dir_.fd.get(), "notes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
@@ -407,9 +409,9 @@ std::string* SystemInit::slot_for_another() {
   return nullptr;
 }
 
-// By the notes of who has claimed it, what was started in his claims: his own processes, to be named; as many as there is time
-// for, since anybody can note any number of claims.
-std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
+// By the notes of who has claimed one of these units, what was started in his claims: his own processes, to be named; as many
+// as there is time for, since anybody can note any number of claims.
+std::vector<pid_t> SystemInit::inside_claims_of(const std::set<std::string>& units) const {
   std::vector<pid_t> found;
   Allowance allowance(for_init_to_tell);
   const Stop stop = [&] { return allowance.over(); };
@@ -418,28 +420,12 @@ std::vector<pid_t> SystemInit::inside_claims_of(std::ptrdiff_t slot) const {
   book.read(keys_);
   for (const Note& note : book.live()) {
     if (stop()) break;
-    if (!note.names(static_cast<unsigned>(slot))) continue;
+    const auto is_meant = [&](unsigned slot) { return note.names(slot) && units.contains(keys_[slot]); };
+    if (std::ranges::none_of(std::views::iota(0u, model::max_slots), is_meant)) continue;
     for (const ProcessStat& process : started_in_claim(note.id, note.process.uid, note.process.pid, stop))
       found.push_back(process.pid);
   }
   return found;
-}
-
-void SystemInit::name_holders_of_vanished() {
-  const std::set<std::string> vanished = vanished_units();
-  if (vanished.empty()) return;
-  const KernelLocks locks = kernel_locks(for_init_to_tell);
-  std::map<pid_t, unsigned> holders;
-  for (const std::string& key : vanished) {
-    const Fd node = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    for (pid_t pid : lockers_of(locks.flocks, node.get())) ++holders[pid];
-  }
-  for (const auto& [pid, number] : holders)
-    report_.cautions.push_back(fmt::format(
-        "{} keeps the lock{} gone: end it, or {} never forgotten, and all of a GPU that was partitioned then can be claimed "
-        "beside it", describe_process(pid),
-        number == 1 ? " of 1 unit that is" : fmt::format("s of {} units that are", number),
-        number == 1 ? "it is" : "they are"));
 }
 
 void SystemInit::write_devices() {

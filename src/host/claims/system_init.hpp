@@ -46,8 +46,7 @@ class SystemInit {
   std::set<std::string> vanished_units() const;
   Fd notes() const;
   std::string* slot_for_another();
-  std::vector<pid_t> inside_claims_of(std::ptrdiff_t slot) const;
-  void name_holders_of_vanished();
+  std::vector<pid_t> inside_claims_of(const std::set<std::string>& units) const;
 
   const StatePaths& paths_;
   const std::vector<std::string>& units_;

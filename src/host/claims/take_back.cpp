@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "base/byte_range.hpp"
 #include "base/error.hpp"
@@ -133,21 +134,26 @@ LocksBefore locks_before(const std::string& directory, std::chrono::nanoseconds 
   return before;
 }
 
-TakeBack::TakeBack(int directory, const NodeMaker& maker, const std::vector<std::string>& units, const LocksBefore& before,
+TakeBack::TakeBack(int directory, const NodeMaker& maker, const std::vector<ToTakeBack>& units, const LocksBefore& before,
                    std::chrono::nanoseconds limit)
     : directory_(directory), maker_(maker), units_(units), before_(before) {
   if (units.empty()) return;
   whole_ = std::make_unique<Uninterrupted>();
   taking_ = begin_taking(directory, maker_);
-  for (const std::string& unit : units)
-    for (const std::string& name : nodes_of(unit)) maker_.mark(name, true);
-  for (const std::string& unit : units)
-    for (const std::string& name : nodes_of(unit)) {
-      Fd node = open_node(directory, name);
-      if (node) numbers_.emplace(name, number_of_file(node.get()));
-      nodes_.emplace(name, std::move(node));
-    }
+  std::set<std::string> names, of_wholes;
+  for (const auto& [unit, whole] : units) {
+    std::ranges::copy(nodes_of(unit), std::inserter(names, names.end()));
+    if (!whole.empty()) std::ranges::copy(nodes_of(whole), std::inserter(of_wholes, of_wholes.end()));
+  }
+  names.insert(of_wholes.begin(), of_wholes.end());
+  for (const std::string& name : names) maker_.mark(name, true);
+  for (const std::string& name : names) {
+    Fd node = open_node(directory, name);
+    if (node) numbers_.emplace(name, number_of_file(node.get()));
+    nodes_.emplace(name, std::move(node));
+  }
   locked_ = those_that_stay_locked(nodes_);
+  for (const std::string& name : of_wholes) nodes_.erase(name);
   if (locked_.empty()) return;
   std::set<FileNumber> numbers;
   for (const auto& [name, node] : locked_) numbers.insert(numbers_.at(name));
@@ -163,38 +169,64 @@ TakeBack::~TakeBack() {
   if (taking_) ::unlinkat(directory_, taking_file, 0);
 }
 
-bool TakeBack::is_asked(const std::string& unit) const { return std::ranges::find(units_, unit) != units_.end(); }
+const ToTakeBack* TakeBack::asked(const std::string& unit) const {
+  const auto found = std::ranges::find(units_, unit, &ToTakeBack::unit);
+  return found == units_.end() ? nullptr : &*found;
+}
 
-bool TakeBack::of(const std::string& unit, const How& how, std::vector<std::string>& said) {
-  bool taken = !how.lost.empty(), any_spared = false;
-  if (taken) said.push_back(fmt::format("{} is taken back; {} has its deleted lock", gpu_node(unit), how.lost));
-  std::set<pid_t> had(how.inside.begin(), how.inside.end());
-  const std::set<uid_t> meant = users_before(unit);
-  for (const std::string& name : nodes_of(unit)) {
-    const auto node = locked_.find(name);
-    if (node == locked_.end()) {
-      maker_.replace_fifo(name);
-      continue;
-    }
-    if (const std::string who = how.from_anybody ? "" : spared(name, meant, how.group); !who.empty()) {
-      maker_.mark(name, false);
-      said.push_back(fmt::format("{} is not taken back: {}{}; to take it all the same: sudo thole init --force --take-back {}",
-                                 name, who, keepers_of(name), unit));
-      any_spared = true;
-      continue;
-    }
-    const std::vector<pid_t>& seen = seen_[numbers_.at(name)];
-    const std::string keeper =
-        seen.empty() ? describe_keeper(node->second.get()) : describe_process(seen.front()) + " holds it";
-    said.push_back(fmt::format("{} is taken back; {}", name, keeper));
-    had.insert(seen.begin(), seen.end());
-    maker_.replace_fifo(name);
-    locked_.erase(node);
-    taken = true;
+// What came of a unit that is taken back.
+struct TakeBack::Taking {
+  const ToTakeBack& asked;
+  const How& how;
+  std::vector<std::string>& said;
+  std::set<uid_t> meant;                              // whose processes had it
+  std::set<pid_t> had;
+  bool any_taken = false, any_spared = false;
+};
+
+bool TakeBack::of(const ToTakeBack& asked, const How& how, std::vector<std::string>& said) {
+  const auto& [unit, whole] = asked;
+  Taking taking{asked, how, said, users_before(unit), {how.inside.begin(), how.inside.end()}};
+  if (!how.lost.empty()) {
+    said.push_back(fmt::format("{} is taken back; {} has its deleted lock", gpu_node(unit), how.lost));
+    taking.any_taken = true;
   }
-  if (const std::string rest = still_run(unit, had); taken && !rest.empty()) said.push_back(rest);
-  if (!taken && !any_spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
-  return taken && !any_spared;
+  if (!whole.empty()) {
+    taking.meant.merge(users_before(whole));
+    for (const std::string& name : nodes_of(whole))
+      if (locked_.contains(name) && take(name, taking)) wholes_taken_.insert(whole);
+  }
+  for (const std::string& name : nodes_of(unit)) {
+    if (locked_.contains(name)) take(name, taking);
+    else maker_.replace_fifo(name);
+  }
+  if (const std::string rest = still_run(unit, taking.had); taking.any_taken && !rest.empty()) said.push_back(rest);
+  const bool taken = taking.any_taken || wholes_taken_.contains(whole);
+  if (!taken && !taking.any_spared) said.push_back(fmt::format("{} is not taken back: nobody held it", unit));
+  return taken && !taking.any_spared;
+}
+
+// A node that somebody keeps locked. False: he is spared.
+bool TakeBack::take(const std::string& name, Taking& taking) {
+  const auto node = locked_.find(name);
+  const std::string spared_is = taking.how.from_anybody ? "" : spared(name, taking.meant, taking.how.group);
+  if (!spared_is.empty()) {
+    maker_.mark(name, false);
+    taking.said.push_back(
+        fmt::format("{} is not taken back: {}{}; to take it all the same: sudo thole init --force --take-back {}", name,
+                    spared_is, keepers_of(name), taking.asked.unit));
+    taking.any_spared = true;
+    return false;
+  }
+  const std::vector<pid_t>& seen = seen_[numbers_.at(name)];
+  const std::string keeper =
+      seen.empty() ? describe_keeper(node->second.get()) : describe_process(seen.front()) + " holds it";
+  taking.said.push_back(fmt::format("{} is taken back; {}", name, keeper));
+  taking.had.insert(seen.begin(), seen.end());
+  maker_.replace_fifo(name);
+  locked_.erase(node);
+  taking.any_taken = true;
+  return true;
 }
 
 std::vector<std::string> TakeBack::spared_of(const std::string& unit) const {

@@ -8,6 +8,9 @@
 // line (kernel_locks.hpp), he may have; so may who had it all the time and has changed whom the list names. Root's word takes
 // it from either (`--force`).
 //
+// An instance is kept from everybody by a lock on all of its GPU, too, taken before the GPU was partitioned: that is taken back
+// with it. Where nobody has that lock, it is left to `init`, which forgets what is gone.
+//
 // Marks count while this process lives, and no signal ends it but KILL, with which they end too.
 #pragma once
 
@@ -39,16 +42,22 @@ struct LocksBefore {
 };
 LocksBefore locks_before(const std::string& directory, std::chrono::nanoseconds limit = for_init_to_take);
 
+// A unit whose nodes are made anew, whoever holds them.
+struct ToTakeBack {
+  std::string unit;
+  std::string whole;                                  // of an instance: the name that all of its GPU has as a unit
+};
+
 class TakeBack {
  public:
   // Marks the units' nodes, and sees who has them. `limit`: for reading what the kernel lists.
-  TakeBack(int directory, const NodeMaker& maker, const std::vector<std::string>& units, const LocksBefore& before,
+  TakeBack(int directory, const NodeMaker& maker, const std::vector<ToTakeBack>& units, const LocksBefore& before,
            std::chrono::nanoseconds limit = for_init_to_take);
   TakeBack(const TakeBack&) = delete;
   TakeBack& operator=(const TakeBack&) = delete;
   ~TakeBack();
 
-  bool is_asked(const std::string& unit) const;
+  const ToTakeBack* asked(const std::string& unit) const;   // null: not that one
 
   // What else each unit needs.
   struct How {
@@ -58,12 +67,14 @@ class TakeBack {
     bool from_anybody = false;                        // nobody is spared
   };
   // False where nothing was taken back: nobody held it, or who does was spared. Says which.
-  bool of(const std::string& unit, const How& how, std::vector<std::string>& said);
+  bool of(const ToTakeBack& asked, const How& how, std::vector<std::string>& said);
   std::vector<std::string> spared_of(const std::string& unit) const;   // after that: nodes that were left to who has them
 
  private:
   class Uninterrupted;
+  struct Taking;
 
+  bool take(const std::string& name, Taking& taking);
   bool had(pid_t pid, const FileNumber& node) const;
   std::set<uid_t> users_before(const std::string& unit) const;
   std::string keepers_of(const std::string& name) const;
@@ -72,7 +83,8 @@ class TakeBack {
 
   int directory_;
   const NodeMaker& maker_;
-  const std::vector<std::string>& units_;
+  const std::vector<ToTakeBack>& units_;
+  std::set<std::string> wholes_taken_;
   const LocksBefore& before_;
   std::unique_ptr<Uninterrupted> whole_;
   Fd taking_;

@@ -38,7 +38,7 @@ struct TakingBack : testing::Test {
   bool take_back(std::vector<std::string>& said, std::chrono::nanoseconds limit = for_init_to_take) const {
     const LocksBefore before = locks_before(folder.path, limit);
     TakeBack asked(directory.get(), maker, units, before, limit);
-    return asked.of("GPU-0", {{}, "", {}}, said);
+    return asked.of(units[0], {{}, "", {}}, said);
   }
   bool is_marked() const {
     struct stat node;
@@ -49,7 +49,7 @@ struct TakingBack : testing::Test {
   TemporaryFolder folder;
   Fd directory;
   NodeMaker maker;
-  std::vector<std::string> units{"GPU-0"};
+  std::vector<ToTakeBack> units{{"GPU-0", ""}};
   std::vector<Fd> kept;
 };
 
@@ -106,7 +106,7 @@ TEST_F(TakingBack, WhoGetsItBeforeTheMarkKeepsIt) {
     ASSERT_EQ(second.hear(), 'l');
     TakeBack asked(directory.get(), maker, units, before);
     std::vector<std::string> said;
-    EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
+    EXPECT_FALSE(asked.of(units[0], {{}, "", {}}, said));
     ASSERT_EQ(said.size(), 1u);
     EXPECT_NE(said[0].find(fmt::format("pid {} ", second.pid())), std::string::npos) << said[0];
   }
@@ -125,14 +125,14 @@ TEST_F(TakingBack, RootsWordAgainTakesItAlsoFromWhoHasGotItJustNow) {
   std::vector<std::string> said;
   {
     TakeBack asked(directory.get(), maker, units, before);
-    EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
+    EXPECT_FALSE(asked.of(units[0], {{}, "", {}}, said));
     EXPECT_EQ(asked.spared_of("GPU-0"), std::vector<std::string>{"gpu.GPU-0"});
     EXPECT_NE(said.at(0).find("--force --take-back GPU-0"), std::string::npos) << said[0];
     EXPECT_NE(said[0].find(fmt::format("kept by pid {} ", second.pid())), std::string::npos) << said[0];
   }
   TakeBack asked(directory.get(), maker, units, before);
   said.clear();
-  EXPECT_TRUE(asked.of("GPU-0", {.group = {}, .lost = "", .inside = {}, .from_anybody = true}, said));
+  EXPECT_TRUE(asked.of(units[0], {.group = {}, .lost = "", .inside = {}, .from_anybody = true}, said));
   EXPECT_NE(said.at(0).find("is taken back"), std::string::npos) << said[0];
   EXPECT_TRUE(asked.spared_of("GPU-0").empty());
 }
@@ -168,7 +168,7 @@ TEST_F(TakingBack, WhereNobodyCanTellWhoHasItNothingIsTaken) {
   EXPECT_FALSE(is_marked()) << "it can be claimed when it is free";
   const LocksBefore listed = locks_before(folder.path, least);
   TakeBack asked(directory.get(), maker, units, listed, least);
-  EXPECT_FALSE(asked.of("GPU-0", {{}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
+  EXPECT_FALSE(asked.of(units[0], {{}, "pid 7", {}}, said)) << "only its deleted lock was taken back";
 }
 
 // The number of who took it and has ended is now another user's: that user loses nothing that he takes later.
@@ -213,7 +213,7 @@ TEST_F(TakingBack, WhoseProcessHasTheNumberOfOneThatEndedIsNotMeant) {
   ASSERT_EQ(other.hear(), 't');
   TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_FALSE(asked.of("GPU-0", {{}, "", {}}, said));
+  EXPECT_FALSE(asked.of(units[0], {{}, "", {}}, said));
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("has got it just now"), std::string::npos) << said[0];
 }
@@ -236,7 +236,7 @@ TEST_F(TakingBack, AnotherProcessOfTheUserWhoHadItKeepsItNot) {
   ASSERT_EQ(second.hear(), 'l');
   TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_TRUE(asked.of("GPU-0", {{}, "", {}}, said)) << said.at(0);
+  EXPECT_TRUE(asked.of(units[0], {{}, "", {}}, said)) << said.at(0);
 }
 
 // … and where he has handed it on to another user, who is the one whom the kernel names then.
@@ -261,7 +261,7 @@ TEST_F(TakingBack, WhoWasHandedTheLockOfOneWhoHasItStillKeepsItNot) {
   ASSERT_EQ(holder.hear(), 'n');
   TakeBack asked(directory.get(), maker, units, before);
   std::vector<std::string> said;
-  EXPECT_TRUE(asked.of("GPU-0", {{}, "", {}}, said)) << said.at(0);
+  EXPECT_TRUE(asked.of(units[0], {{}, "", {}}, said)) << said.at(0);
 }
 
 // Whoever interrupts init finds no node marked, which nobody could claim from then on.
@@ -312,11 +312,11 @@ TEST_F(TakenBack, TheMarkOfAKilledInitKeepsNobodyFromTheUnit) {
   Child init([&](Child& self) {
     held.reset();
     const NodeMaker maker(nodes.get(), directory, {});
-    const std::vector<std::string> asked_for{"GPU-0"};
+    const std::vector<ToTakeBack> asked_for{{"GPU-0", ""}};
     const LocksBefore before = locks_before(directory);
     TakeBack asked(nodes.get(), maker, asked_for, before);
     std::vector<std::string> said;
-    const bool taken = asked.of("GPU-0", {{}, "", {}}, said);
+    const bool taken = asked.of(asked_for[0], {{}, "", {}}, said);
     maker.mark("gpu.GPU-0", true);
     self.say(taken ? 't' : 'n');
     self.hear();
