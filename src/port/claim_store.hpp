@@ -161,6 +161,7 @@ class ClaimEnds {
 class ClaimStore : public ClaimLine, public OwnClaims, public ClaimEnds {
  public:
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
+  virtual bool knows_any(const std::vector<std::string>& keys) = 0;   // of these units; else holdings() has none of them
   virtual StoreAbout about() const = 0;
 
   // The store of the smaller machine inside a claim: the same protocol over that claim's units, in the claim's own directory,

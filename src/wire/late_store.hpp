@@ -14,6 +14,7 @@ class LateStore : public port::ClaimStore {
 
   std::unique_ptr<port::Ticket> enter(port::Entry entry) override { return open_().enter(std::move(entry)); }
   std::vector<model::Holding> holdings() override { return open_().holdings(); }
+  bool knows_any(const std::vector<std::string>& keys) override { return open_().knows_any(keys); }
   std::vector<model::Waiting> waiting() override { return open_().waiting(); }
   std::vector<std::string> own_claim(const std::string& id) override { return open_().own_claim(id); }
   std::optional<std::uint64_t> own_share(const std::string& id) override { return open_().own_share(id); }

@@ -104,6 +104,9 @@ class FakeStore final : public port::ClaimStore {
     entered.push_back(entry);
     return std::make_unique<FakeTicket>(*this, std::move(entry));
   }
+  bool knows_any(const std::vector<std::string>& keys) override {
+    return std::ranges::any_of(keys, [this](const std::string& key) { return std::ranges::count(slots, key) != 0; });
+  }
   std::vector<model::Holding> holdings() override {
     std::vector<model::Holding> all;
     for (const Held& claim : held)

@@ -79,7 +79,10 @@ bool is_of_all_around(const model::Holding& holding, const model::Unit& unit, co
 std::map<std::string, std::string> parts_of_claimed(const std::vector<model::Unit>& units, const model::Machine& machine,
                                                     port::ClaimStore& store) {
   std::map<std::string, std::string> parts;
-  if (std::ranges::none_of(units, [](const model::Unit& unit) { return unit.instance.has_value(); })) return parts;
+  std::vector<std::string> wholes;
+  for (const model::Unit& unit : units)
+    if (unit.instance) wholes.push_back(unit.whole_key(machine));
+  if (wholes.empty() || !store.knows_any(wholes)) return parts;
   for (const model::Holding& holding : store.holdings())
     for (const model::Unit& unit : units)
       if (is_of_all_around(holding, unit, machine))

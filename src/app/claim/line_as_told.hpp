@@ -40,7 +40,8 @@ plan::SlotState slot_state(const model::Unit& unit, const model::Snapshot& snaps
 std::vector<model::Holding> by_units(std::vector<model::Holding> holdings, const std::vector<model::Unit>& units,
                                      const model::Machine& machine);
 
-// These instances, by key, with why they are not to be had. No look at the claims where nothing is partitioned.
+// These instances, by key, with why they are not to be had. No look at the claims where nothing was partitioned
+// since the store was made.
 std::map<std::string, std::string> parts_of_claimed(const std::vector<model::Unit>& units, const model::Machine& machine,
                                                     port::ClaimStore& store);
 

@@ -38,6 +38,7 @@ class FifoStore : public port::ClaimStore {
 
   std::unique_ptr<port::Ticket> enter(port::Entry entry) override;
   std::vector<model::Holding> holdings() override;
+  bool knows_any(const std::vector<std::string>& keys) override;
   std::vector<model::Waiting> waiting() override;
   std::vector<pid_t> wanted_by(const port::Claim& claim) override;
   std::vector<model::InLine> said_in_line(const std::vector<std::string>& keys, const std::set<uid_t>& users) override;

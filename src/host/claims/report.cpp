@@ -388,6 +388,13 @@ std::vector<model::Holding> FifoStore::holdings() {
   return holdings;
 }
 
+bool FifoStore::knows_any(const std::vector<std::string>& keys) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  nodes_->refresh_slots();
+  return std::ranges::any_of(keys, [this](const std::string& key) { return nodes_->slot_of(key).has_value(); });
+}
+
 // Who keeps others from order, from the truth or from sharing, for whoever looks.
 void FifoStore::say_who_keeps(const std::string& alloc, const KernelLocks& locks) {
   kept_by_ = !alloc.empty() ? alloc : !locks.crowd.empty() ? locks.crowd : berths_kept_by_;
