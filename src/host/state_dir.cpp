@@ -18,7 +18,9 @@
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "host/claims/announced.hpp"
 #include "host/claims/guard.hpp"
+#include "host/claims/layout.hpp"
 #include "host/entries.hpp"
 #include "host/own_directory.hpp"
 #include "host/path.hpp"
@@ -79,7 +81,7 @@ std::optional<uid_t> owner_of(DirKind kind) {
       (kind == DirKind::fallback ? std::string(", or ") + init_hint : ""));
 }
 
-constexpr unsigned looks_for_it = 50;
+constexpr unsigned looks_for_it = 50, looks_while_completed = 3000;
 
 void pause_between_looks() {
   constexpr timespec pause{0, 10'000'000};
@@ -206,6 +208,12 @@ std::optional<StateDir> open_checked(std::string path, DirKind kind, uid_t syste
 
 std::string last_node_of(const StatePaths& paths) { return paths.system + "/queue"; }
 
+bool is_being_completed(const StatePaths& paths) {
+  const Fd system = open_at(AT_FDCWD, paths.system.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!system) refuse_unseen(paths.system, errno);
+  return system && is_announced(system.get(), completing_file, paths.system_owner);
+}
+
 // The first fallback that exists. Existing ones win over better ones that could be made: others may hold claims there.
 std::optional<StateDir> find_fallback(const StatePaths& paths) {
   for (std::size_t i = 0; i < paths.fallbacks.size(); ++i) {
@@ -213,6 +221,7 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
     if (!dir) continue;
     dir->better.assign(paths.fallbacks.begin(), paths.fallbacks.begin() + static_cast<std::ptrdiff_t>(i));
     dir->better.push_back(last_node_of(paths));
+    dir->common = paths;
     return dir;
   }
   return std::nullopt;
@@ -220,8 +229,15 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
 
 StateDir open_common(const StateLocation& location) {
   const StatePaths& paths = location.paths;
-  auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
-  if (system && is_complete(paths)) return std::move(*system);
+  for (unsigned looks = 0;; ++looks) {
+    auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
+    if (system && is_complete(paths)) return std::move(*system);
+    if (!is_being_completed(paths)) break;
+    if (looks == looks_while_completed)
+      throw Error(ErrorCode::unavailable, "thole init is making the state directory still").about(paths.system)
+          .hint("try again when it has ended");
+    pause_between_looks();
+  }
   if (was_complete(paths))   // its claims may live on: a fallback beside them would make second owners
     throw Error(ErrorCode::unavailable, "the state directory was deleted, or nodes in it").about(paths.system).hint(init_hint);
   // Two first users may make two different fallbacks at once. Whoever made one looks at the others afterwards and yields to
@@ -332,7 +348,7 @@ bool StateDir::current() const {
   if (now.st_ino != ino || now.st_dev != dev) return false;
   for (const std::string& other : better)
     if (exists(other)) return false;
-  return true;
+  return !common || !is_being_completed(*common);
 }
 
 std::vector<Fd> StateDir::lock_for_claim() const {

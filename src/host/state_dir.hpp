@@ -4,7 +4,8 @@
 // node is made last. Without it the users of a machine meet in the first of the fallback directories, made by whoever comes
 // first; a directory named by hand or a personal one (a simulated machine, the inside of a claim) is used as it is. Two
 // processes must never work in two directories for one machine, so
-//   * a fallback is given up as soon as a better directory is complete (current() is asked after every lock);
+//   * a fallback is given up as soon as a better directory is complete, and nobody claims in one while `thole init` completes
+//     `/run/thole` (current() is asked after every lock);
 //   * no claim in `/run/thole` locks more than its own nodes there, for any other lock could be taken by a stranger to stop it.
 //     Only root can delete that directory. `thole init` leaves a mark of root's beside it (lock_of()), so that users who find
 //     the directory gone make no other one, and init itself looks for the holders of deleted nodes (lost_locks.hpp).
@@ -72,10 +73,11 @@ struct StateDir {
   bool mine = false;                    // I am its owner: I may add nodes (in the system's directory init alone does)
   dev_t dev = 0;
   ino_t ino = 0;
-  std::vector<std::string> better;      // fallback: paths whose existence ends it
+  std::vector<std::string> better;      // fallback: paths whose existence ends it …
+  std::optional<StatePaths> common;     // … and where `thole init` makes one that does
   std::vector<std::string> cautions;
 
-  // Does the path still name this directory, and has no better one appeared? Asked after locking.
+  // Does the path still name this directory, and has no better one appeared, nor is one completed? Asked after locking.
   bool current() const;
 
   // The locks of the directory that belong to a claim: none in the system's; the byte of the parent, the shared flock.

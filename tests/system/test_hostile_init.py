@@ -2,6 +2,9 @@
 """`thole init` and the machine's directory: while claims live, while others lock and plant what they can, and over a
 restart. What the group does is in test_hostile_group.py, what becomes of units that vanish and of locks that root deletes
 in test_hostile_units.py."""
+import pathlib
+import signal
+
 import pytest
 
 from hostile import SITE_GROUP, end, lab  # noqa: F401 (lab: a fixture)
@@ -191,6 +194,49 @@ def test_after_a_refused_init_the_fallback_goes_on(lab):
     end(alice)
     lab.init()
     assert claims_one(lab, "bob", "--on", gpu).returncode == 0
+
+
+def until_it_looks(lab, init):
+    """Until an init that finds claims in a fallback is about to look there, or has ended: with no directory that counts."""
+    made = pathlib.Path(f"/proc/{lab.keeper.pid}/root/run/thole")
+    while init.process.poll() is None and not (made / "completing").exists():
+        assert not (made / "queue").exists()
+    return made
+
+
+@in_one_surrounding
+@pytest.mark.parametrize("how", [None, signal.SIGKILL, signal.SIGINT], ids=["refused", "killed", "interrupted"])
+def test_an_init_that_refuses_or_is_ended_before_it_has_looked_has_changed_nothing(lab, how):
+    alice = lab.hold("alice", "--on", "3")
+    with lab.start("root", lab.program, "init") as init:
+        made = until_it_looks(lab, init)
+        if how:
+            init.kill(how)
+        while init.process.poll() is None:
+            assert not (made / "queue").exists(), "whoever claimed there just now would be a second owner"
+        assert init.process.returncode == (-how if how else 69)
+    assert claims_one(lab, "bob", "--on", "3").returncode == 75
+    again = lab.thole("root", "init")
+    assert again.returncode == 69 and "alice" in again.stderr, again.stderr
+    assert claims_one(lab, "bob").returncode == 0
+    end(alice)
+    lab.init()
+
+
+@in_one_surrounding
+def test_nobody_claims_in_a_fallback_while_init_looks_there(lab):
+    alice = lab.hold("alice", "--on", "3")
+    with lab.start("root", lab.program, "init") as init:
+        until_it_looks(lab, init)
+        init.kill(signal.SIGSTOP)
+        waits = lab.run("bob", "timeout", "2", lab.program, "run", "--no-wait", "--", "true")
+        assert waits.returncode == 124, "he is not to have one behind init's look"
+        bob = lab.hold_later("bob", "--on", "2")
+        init.kill(signal.SIGCONT)
+        assert init.process.wait(60) == 69
+    assert bob.line() == "up"
+    end(bob)
+    end(alice)
 
 
 @in_one_surrounding

@@ -13,26 +13,19 @@
 #include "base/error.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/announced.hpp"
 #include "host/claims/fifo_pass.hpp"
 #include "host/process/tree.hpp"
 
 namespace thole::host {
 namespace {
 
-// Does who marked a FIFO live? Then his lock is seen, from other pid namespaces too.
-bool somebody_takes_back(const ClaimDirectory& nodes) {
-  const Fd file = open_at(nodes.state().fd.get(), taking_file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  struct stat about;
-  if (!file && says_nothing(errno)) return true;
-  if (!file || ::fstat(file.get(), &about) != 0 || about.st_uid != nodes.state().owner) return false;
-  struct flock asked = byte_range(F_RDLCK, 0, 1);
-  return ::fcntl(file.get(), F_OFD_GETLK, &asked) != 0 || asked.l_type != F_UNLCK;
-}
-
 // What was opened under this name, but not where it was replaced or deleted since then, or is to be this moment.
 std::optional<struct stat> in_force(const ClaimDirectory& nodes, int fd, const std::string& name) {
   auto found = nodes.named(fd, name);
-  if (found && (found->st_mode & being_taken) != 0 && somebody_takes_back(nodes)) found.reset();
+  if (found && (found->st_mode & being_taken) != 0 &&
+      is_announced(nodes.state().fd.get(), taking_file, nodes.state().owner))
+    found.reset();
   return found;
 }
 

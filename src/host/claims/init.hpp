@@ -7,9 +7,10 @@
 // access each node that nobody holds is made anew, because an old descriptor outlives chmod; a held one is closed to newcomers
 // and made anew the next time. Nothing is taken from a living holder but by root's word for that unit (take_back).
 //
-// A directory that is not complete is completed under locks on all its own nodes: first the `queue` gets its name, which ends
-// every fallback directory, then the fallbacks are looked at, and who claims there (a lock on a node of one of our units; what
-// else is planted there is not asked) stops an init by hand that was not told to go on: then the `queue` is taken back.
+// That a directory is completed is announced first (announced.hpp): from here on nobody claims in a fallback directory, nor
+// here, where no `queue` has its name yet. Then the fallbacks are looked at, and who claims there (a lock on a node of one of
+// our units; what else is planted there is not asked) stops an init by hand that was not told to go on. Else the `queue` gets
+// its name, for good. An init that is ended before has changed nothing for anybody.
 #pragma once
 
 #include <sys/types.h>

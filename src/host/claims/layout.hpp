@@ -140,10 +140,13 @@ bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no l
 
 std::string* free_slot(SlotKeys& keys);      // nullptr: there is none
 
-// On a FIFO that `thole init --take-back` is about to replace; of no meaning to the kernel there. It counts while an OFD write
-// lock lies on the first byte of the file `taking`, which only root can write to: the mark of a killed init says nothing.
+// On a FIFO that `thole init --take-back` is about to replace; of no meaning to the kernel there. It counts while `taking` is
+// announced (announced.hpp): the mark of a killed init says nothing.
 inline constexpr mode_t being_taken = S_ISUID;
 inline constexpr const char* taking_file = "taking";
+
+// Announced while `thole init` completes the directory: nobody claims in a fallback meanwhile.
+inline constexpr const char* completing_file = "completing";
 
 std::string gpu_node(std::string_view key);
 std::string share_node(std::string_view key, unsigned berth);

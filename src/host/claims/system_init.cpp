@@ -17,6 +17,7 @@
 #include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "host/claims/announced.hpp"
 #include "host/claims/gone_units.hpp"
 #include "host/claims/guard.hpp"
 #include "host/claims/kernel_locks.hpp"
@@ -434,24 +435,20 @@ void SystemInit::write_devices() {
 }
 
 void SystemInit::complete() {
-  std::vector<Fd> locks;   // nobody claims here before the fallbacks were looked at
-  for (const std::string& key : keys_) {
-    Fd lock = open_at(dir_.fd.get(), gpu_node(key).c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
-    if (!key.empty() && !lock) refuse_unseen(gpu_node(key), errno);
-    if (!key.empty() && lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) locks.push_back(std::move(lock));
-  }
-  maker_.replace_file("queue", [this](int fd) {
-    if (!make_queue(fd)) report_.cautions.push_back(dir_.path + " is full; waiting is without order until there is space");
-  });
+  const Fd completing = announce(dir_.fd.get(), maker_, completing_file);
   std::string directory;
-  const std::string claim = was_complete(paths_) ? "" : claimed_in_fallback(paths_, units_, directory);
+  const std::string claim = claimed_in_fallback(paths_, units_, directory);
   if (!claim.empty() && !wish_.force) {
-    ::unlinkat(dir_.fd.get(), "queue", 0);
+    ::unlinkat(dir_.fd.get(), completing_file, 0);
     throw Error(ErrorCode::unavailable, "a GPU is claimed in the directory without root's protection; " + claim)
         .about(directory)
         .hint("wait until it has ended, or: sudo thole init --force");
   }
   write_record();   // nobody claims here before
+  maker_.replace_file("queue", [this](int fd) {
+    if (!make_queue(fd)) report_.cautions.push_back(dir_.path + " is full; waiting is without order until there is space");
+  });
+  ::unlinkat(dir_.fd.get(), completing_file, 0);
   if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
 }
 

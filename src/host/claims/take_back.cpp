@@ -11,12 +11,12 @@
 #include <cerrno>
 #include <iterator>
 
-#include "base/byte_range.hpp"
 #include "base/error.hpp"
 #include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
+#include "host/claims/announced.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/membership.hpp"
 #include "host/process/open_files.hpp"
@@ -33,18 +33,6 @@ void pause_briefly() {
 FileNumber number_of_file(int node) {
   struct stat about {};
   return ::fstat(node, &about) == 0 ? FileNumber(about.st_dev, about.st_ino) : FileNumber();
-}
-
-// While it is locked, and it ends with this process, marks count (layout.hpp).
-Fd begin_taking(int directory, const NodeMaker& maker) {
-  const std::string unfinished = std::string("new.") + taking_file;
-  ::unlinkat(directory, unfinished.c_str(), 0);
-  Fd file = maker.make_file(unfinished, 0600);
-  struct flock wanted = byte_range(F_WRLCK, 0, 1);   // before anybody can open it: a reader's lock would be in the way
-  if (!file || ::fcntl(file.get(), F_OFD_SETLK, &wanted) != 0 || ::fchmod(file.get(), 0644) != 0 ||
-      ::renameat(directory, unfinished.c_str(), directory, taking_file) != 0)
-    throw Error(ErrorCode::unavailable, "cannot tell others that a GPU is taken back").about(taking_file).because(errno);
-  return file;
 }
 
 constexpr int tries_of_a_lock = 5;
@@ -139,7 +127,7 @@ TakeBack::TakeBack(int directory, const NodeMaker& maker, const std::vector<ToTa
     : directory_(directory), maker_(maker), units_(units), before_(before) {
   if (units.empty()) return;
   whole_ = std::make_unique<Uninterrupted>();
-  taking_ = begin_taking(directory, maker_);
+  taking_ = announce(directory, maker_, taking_file);   // from here on marks count (layout.hpp)
   std::set<std::string> names, of_wholes;
   for (const auto& [unit, whole] : units) {
     std::ranges::copy(nodes_of(unit), std::inserter(names, names.end()));
