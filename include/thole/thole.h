@@ -211,6 +211,7 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  * null, a memory policy or null with its nodes, and in sentences what it does not get of what was wanted. Numbers in the
  * variables are another GPU's once one of these has left the driver's list (then "anew" is THOLE_UNAVAILABLE, "driver");
  * "by_names" is the "set" and "unset" that are nobody else's even then, or null where one of these GPUs goes by number only.
+ * Where root has taken a GPU of the claim back, "anew" gives "ranks" null and "taken_back", a sentence: nothing is to begin.
  * Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
-from .errors import Error, NeverPossible, NoneFree, WrongRequest
+from .errors import DriverError, Error, NeverPossible, NoneFree, WrongRequest
 from .policy import Policy
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Share:
         self.is_around = False
 
 
+class _TakenBack(DriverError):
+    """Nothing begins there any more, by whatever name."""
+
+
 class Shares:
     """The shares of several processes, and the claim that they share out: none, until one of the functions below makes them.
     Whoever calls those releases them, also where they raise."""
@@ -78,7 +82,8 @@ class Shares:
         numbers to others. So the driver is asked by a fresh probe, and where it does not list them all, names show them.
 
         Returns:
-            What keeps them from being shown to a process now: one that is not listed, or not told, has nothing but a number.
+            What keeps them from being shown to a process now: root has taken one back, or one that is not listed, or not told,
+            has nothing but a number.
         """
         several = [share for share in shares if share.gpus]
         if not several:
@@ -87,6 +92,8 @@ class Shares:
         try:
             now = self._shown_anew(several)
             self._shown_at = time.monotonic()
+        except _TakenBack as problem:
+            return problem
         except Error as problem:
             named = [share.by_names for share in several if share.by_names is not None]
             if len(named) < len(several):
@@ -256,6 +263,8 @@ def _shared_out(
         request["bind"] = words.binding(bind)
     handle = None if claim is None else claim._holdings[0].handles[0]
     answer = _native.call_json("thole_claim_ranks", _native.machine(), handle, _native.encoded(request))
+    if why := answer.get("taken_back"):
+        raise _TakenBack(why, hint="end what runs there, and claim another GPU")
     return answer["ranks"] or [None] * len(ranks)  # None: no claim is around this process any more
 
 

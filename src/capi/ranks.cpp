@@ -4,6 +4,7 @@
 
 #include "app/claim/binding.hpp"
 #include "app/claim/claim_variables.hpp"
+#include "app/claim/taken_back.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
@@ -124,6 +125,9 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     const capi::Whole whole = around ? capi::Whole{*around, nothing}
                                      : capi::Whole{capi::given(claim, "claim").acquired, claim->request, claim->ids};
     const auto parts = capi::parts_of(whole.acquired, root.at("ranks"));
+    if (anew && claim)
+      if (const auto told = app::taken_back(claim->acquired); !told.empty())
+        return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", told.front()}}));
     if (anew) {                                  // the drivers' own lists: a probe that waits here has one from its start
       model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);

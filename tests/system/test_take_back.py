@@ -6,6 +6,7 @@ import os
 import hostile
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
 from init_tools import claims_one, in_one_surrounding
+from run_tools import eventually
 
 @in_one_surrounding
 def test_a_gpu_that_nobody_holds_is_not_taken_back_and_that_is_said(lab):
@@ -58,3 +59,62 @@ def test_who_had_a_gpu_that_was_taken_back_is_told_at_the_end(lab):
     assert "taken back" not in bob.process.stderr.read().decode()
     for started in (alice, bob):
         started.__exit__()
+
+
+@in_one_surrounding
+def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
+    lab.init()
+    claim = lab.thole("alice", "claim", "-g", "2", "--on", "2,3", "--time", "1h", check=True).stdout.strip()
+    lab.init("--take-back", "3")
+    bob = lab.hold("bob", "--on", "3")
+    inside = {"THOLE_CLAIM": claim}
+    for words in (["--on", "3"], ["-g", "2"]):
+        done = lab.thole("alice", "run", *words, "--no-wait", "--", "true", **inside)
+        assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+    assert lab.thole("alice", "run", "--in", claim, "--", "true").returncode == 69
+    assert lab.thole("alice", "run", "--on", "2", "--no-wait", "--", "true", **inside).returncode == 0
+    end(bob)
+    lab.thole("alice", "release", claim, check=True)
+
+
+@in_one_surrounding
+def test_map_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
+    lab.init()
+    gate = lab.folder / "gate"
+    os.mkfifo(gate, 0o666)
+    gate.chmod(0o666)
+    task = f'echo "$0"; [ "$0" = second ] || cat {gate}'
+    alice = lab.start("alice", lab.program, "map", "-j", "1", "--on", "3", "sh", "-c", task, ":::", "first", "second")
+    with open(gate, "w"):                     # opened: the first task reads
+        lab.init("--take-back", "3")
+        bob = lab.hold("bob", "--on", "3")
+    alice.error_until("GPU 3 was taken back by root")
+    eventually(lab.waiters, "it lines up again")
+    end(bob)
+    assert alice.wait() == 0
+    assert alice.process.stdout.read().split() == [b"first", b"second"]
+    alice.__exit__()
+
+
+BEGINS_LATER = """
+import sys, tholepin
+from tholepin import _shares
+with tholepin.claim(on=[3]) as claim:
+    shares = _shares.Shares()
+    shares._claim = claim
+    share = _shares.Share({}, None, claim.uuids, {})
+    print("up", shares.renew([share]), flush=True)
+    sys.stdin.readline()
+    print(shares.renew([share]), flush=True)
+"""
+
+
+@in_one_surrounding
+def test_no_process_of_a_pool_begins_on_a_gpu_that_was_taken_back(lab):
+    """Not by its lasting name either."""
+    lab.init()
+    with lab.start("alice", hostile.interpreter(), "-c", BEGINS_LATER) as alice:
+        assert alice.line() == "up None"
+        lab.init("--take-back", "3")
+        alice.process.stdin.write(b"\n")
+        assert "GPU 3 was taken back by root" in alice.line()

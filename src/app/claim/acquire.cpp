@@ -20,6 +20,7 @@
 #include "app/claim/locks_around.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "app/claim/selection.hpp"
+#include "app/claim/taken_back.hpp"
 #include "app/claim/wish.hpp"
 #include "base/printable_lines.hpp"
 #include "base/random.hpp"
@@ -445,6 +446,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     if (options.caution) options.caution(text);
   };
   if (options.keeps_around) acquired.claim.keep_around(locks_around(site, around, caution));
+  refuse_taken_back(acquired);                   // from who has claimed it around
   if (acquired.claim.is_all_of_another()) return acquired;
   acquired.claim.lies_within(outer->id);
   acquired.inner_store = std::move(outer->store);

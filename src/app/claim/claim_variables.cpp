@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/claim/taken_back.hpp"
 #include "base/refusal.hpp"
 #include "plan/place/free.hpp"
 
@@ -98,6 +99,7 @@ ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const
 
 bool ClaimVariables::renew(ListNow& list, const Acquired& acquired) {
   if (acquired.chosen.empty()) return false;
+  refuse_taken_back(acquired);
   list.look(told_);
   if (list.looks() == as_of_ || list.looked() < told_.at) return false;
   plan::Variables others;

@@ -66,8 +66,8 @@ class ClaimVariables {
 
   const plan::Variables& now() const { return variables_; }
 
-  // For what begins now. True when they are others. Throws DriverTrouble where one of the GPUs is not listed or cannot be
-  // used, or where nobody knows which number it has.
+  // For what begins now. True when they are others. Throws DriverTrouble where one of the GPUs was taken back by root, is not
+  // listed or cannot be used, or where nobody knows which number it has.
   bool renew(ListNow& list, const Acquired& acquired);
 
  private:

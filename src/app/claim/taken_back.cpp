@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/refusal.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 
@@ -20,6 +21,11 @@ std::vector<std::string> taken_back(const Acquired& acquired) {
     }
   }
   return told;
+}
+
+void refuse_taken_back(const Acquired& acquired) {
+  if (const std::vector<std::string> told = taken_back(acquired); !told.empty())
+    throw DriverTrouble(Error(ErrorCode::unavailable, told.front()).hint("leave that claim, and claim another GPU"));
 }
 
 }  // namespace thole::app

@@ -12,4 +12,7 @@ namespace thole::app {
 // locked was deleted, and another has its name.
 std::vector<std::string> taken_back(const Acquired& acquired);
 
+// For what is about to begin there. Throws DriverTrouble.
+void refuse_taken_back(const Acquired& acquired);
+
 }  // namespace thole::app
