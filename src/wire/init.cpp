@@ -76,6 +76,8 @@ InitReport init(Wire& wire, const InitWish& wish) {
     keys.push_back(unit.key);
     if (unit.instance) to_do.partitioned.insert(unit.whole_key(now.machine));
   }
+  for (const model::Gpu& gpu : now.machine.gpus)
+    if (gpu.health != model::Health::ok && gpu.health != model::Health::reset_required) to_do.untold.insert(gpu.key());
   for (const std::string& word : wish.take_back)
     for (std::size_t i : plan::resolve(word, now, units))
       to_do.take_back.push_back({units[i].key, units[i].whole_key(now.machine)});

@@ -248,10 +248,10 @@ class Lab:
         self.driver.set_gpus(gpus)
         self._open_driver()
 
-    def partition(self, gpu, gpus=4):
-        """Two instances instead of all of this one of so many GPUs, from now on."""
+    def partition(self, gpu, *more):
+        """Two instances instead of all of this one of 4 GPUs, from now on, and what else the driver does (fake/nvml.c)."""
         one = "gpu {0} instance MIG-aaaaaaa{1}-0000-4000-8000-000000000001 {1} 0 3 3 40000 0 3g.40gb"
-        self.driver.configure(f"gpus {gpus}", f"gpu {gpu} mig 1", one.format(gpu, 1), one.format(gpu, 2))
+        self.driver.configure("gpus 4", f"gpu {gpu} mig 1", one.format(gpu, 1), one.format(gpu, 2), *more)
         self._open_driver()
 
 

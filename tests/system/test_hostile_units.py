@@ -372,6 +372,26 @@ def test_root_takes_back_a_gpu_that_was_partitioned_under_its_lock(lab, how):
 
 
 @in_one_surrounding
+@pytest.mark.parametrize("says", ["init 999", "init 18", "rc nvmlDeviceGetCount_v2 999", "rc nvmlDeviceGetMigMode 999",
+                                  "rc nvmlDeviceGetMigDeviceHandleByIndex 999"])
+def test_an_init_while_the_driver_fails_forgets_nothing_and_adds_no_whole_beside_its_parts(lab, says):
+    lab.partition(1)
+    lab.init()
+    alice = lab.hold("alice", "--on", "1:0")
+    lab.partition(1, says)
+    told = lab.init()
+    assert "forgotten" not in told.stdout, told.stdout
+    if "HandleByIndex" not in says:               # there it is known that it is partitioned
+        assert "is left out: the driver does not tell whether it is partitioned" in told.stderr, told.stderr
+    for words in (["--on", "1"], ["--on", "1", "--trust-claims"]):
+        assert lab.thole("bob", "run", *words, "--no-wait", "--", "true").returncode in (64, 69)
+    lab.partition(1)
+    assert claims_one(lab, "bob", "--on", "1:1").returncode == 0, "it was forgotten"
+    assert claims_one(lab, "bob", "--on", "1:0").returncode == 75
+    end(alice)
+
+
+@in_one_surrounding
 def test_what_root_unmounts_under_a_claim_gets_no_second_owner(lab):
     lab.run("root", "sh", "-ec", "mkdir /run/thole; mount -t tmpfs -o mode=0755 thole /run/thole", check=True)
     lab.init()

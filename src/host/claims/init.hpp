@@ -31,6 +31,9 @@ struct InitWish {
   bool force = false;           // go on although GPUs are claimed in a fallback directory
   std::vector<ToTakeBack> take_back;    // units whose nodes are made anew, whoever holds them …
   LocksBefore before{};         // … and had them then: when the command began
+  // The names of GPUs that the driver does not tell all of: they may have other parts than are listed. Nothing is forgotten
+  // then, and none of them is added as a unit beside one that is gone.
+  std::set<std::string> untold;
   std::set<std::string> partitioned;    // the names that GPUs had as units whose instances are units now
   bool own_tmpfs = false;       // give the system's directory a file system of its own, where that is safe
 };

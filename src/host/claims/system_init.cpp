@@ -322,6 +322,7 @@ std::set<std::string> SystemInit::vanished_units() const {
 }
 
 void SystemInit::forget_vanished() {
+  if (!wish_.untold.empty()) return;
   for (const std::string& key : vanished_units()) {
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
@@ -374,6 +375,11 @@ void SystemInit::add_units() {
       continue;
     }
     if (slot == keys_.end()) {
+      if (wish_.untold.contains(key) && !vanished_units().empty()) {
+        report_.cautions.push_back(key + " is left out: the driver does not tell whether it is partitioned, and units are "
+                                         "known here that may be parts of it: sudo thole init when it does");
+        continue;
+      }
       std::string* free = slot_for_another();
       if (!free) {
         report_.cautions.push_back(fmt::format("{} is left out: {} knows {} units already{}", key, dir_.path, model::max_slots,

@@ -50,7 +50,8 @@ void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>,
   v("remap_pending", r.remap_pending); v("remap_failed", r.remap_failed); v("clock_reasons", r.clock_reasons);
   v("fabric", r.fabric);
   v("compute", r.compute); v("graphics", r.graphics); v("mps", r.mps);
-  v("accounting", r.accounting); v("mig_mode", r.mig_mode); v("instances", r.instances); v("xids", r.xids);
+  v("accounting", r.accounting); v("mig_mode", r.mig_mode); v("instances", r.instances);
+  v("instances_told", r.instances_told); v("xids", r.xids);
 }
 void fields(auto& v, auto& r) requires std::is_same_v<std::decay_t<decltype(r)>, RawUnlisted> {
   v("pci", r.pci); v("open_errno", r.open_errno);

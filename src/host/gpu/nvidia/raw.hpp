@@ -111,6 +111,7 @@ struct RawUse {
   Answer<std::uint32_t> accounting;                        // the mode: abi::accounting_on
   Answer<std::uint32_t> mig_mode;
   std::vector<RawInstance> instances;
+  Answer<std::uint32_t> instances_told;                    // how many; refused: there may be others
   std::vector<std::uint64_t> xids;                         // reported by the driver since the probe began
 };
 

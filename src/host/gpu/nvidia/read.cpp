@@ -234,8 +234,12 @@ void Source::read_instances(RawUse& raw, abi::Device device) const {
   for (std::uint32_t i = 0; i < limit; ++i) {
     auto instance = ask<abi::Device>(call.mig_device, device, i);
     if (instance) raw.instances.push_back(read_instance(i, instance.value, ask_each));
-    else if (instance.rc != abi::not_found) break;         // not found is a hole: instances keep their index when others go
+    const abi::Return rc = instance ? raw.instances.back().uuid.rc : instance.rc;
+    if (rc == abi::ok || rc == abi::not_found) continue;   // a hole: instances keep their index when others go
+    if (rc != abi::invalid_argument && !is_settled(rc)) raw.instances_told = Answer<std::uint32_t>::refused(rc);
+    break;
   }
+  if (raw.instances_told.rc == abi::not_asked) raw.instances_told = static_cast<std::uint32_t>(raw.instances.size());
 }
 
 RawInstance Source::read_instance(std::uint32_t index, abi::Device device, bool want_processes) const {

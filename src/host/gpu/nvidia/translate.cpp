@@ -117,6 +117,11 @@ std::optional<model::Link> nvlink_between(const RawIdentity& a, const RawIdentit
   return std::nullopt;
 }
 
+// Asked, and not answered by a yes or a no.
+bool is_untold(abi::Return rc) {
+  return rc != abi::ok && rc != abi::not_asked && rc != abi::not_supported && rc != abi::absent;
+}
+
 }  // namespace
 
 void RawReading::add(std::string_view line) {
@@ -176,7 +181,7 @@ void apply(model::Gpu& gpu, const RawIdentity& raw) {
 void apply(model::Gpu& gpu, const RawUse& raw) {
   bool has_memory = raw.memory && raw.memory.value.total > 0;
   if (has_memory) gpu.memory_mib = to_mib(raw.memory.value.total);
-  gpu.mig_mode = raw.mig_mode && raw.mig_mode.value == 1;
+  if (raw.mig_mode || !is_untold(raw.mig_mode.rc)) gpu.mig_mode = raw.mig_mode && raw.mig_mode.value == 1;
   // No memory of its own (GB10, Jetson): what is in use is the host's, and says nothing about who computes.
   bool none_of_its_own = (raw.memory && raw.memory.value.total == 0) || raw.memory.rc == abi::not_supported;
   if (none_of_its_own && !gpu.mig_mode) gpu.coherent = true;
@@ -194,6 +199,10 @@ void apply(model::Gpu& gpu, const RawUse& raw) {
   add_instances(gpu, raw);
   if (gpu.mig_mode) sum_instances(gpu, raw);
   judge_use(gpu, raw);
+  if (is_untold(raw.mig_mode.rc))
+    find_ill(gpu, model::Health::unreadable, "whether it is partitioned cannot be told: " + describe(raw.mig_mode.rc));
+  if (is_untold(raw.instances_told.rc))
+    find_ill(gpu, model::Health::unreadable, "not all of its instances can be told: " + describe(raw.instances_told.rc));
 }
 
 Metric<std::vector<GpuProcess>> merge_processes(const RawProcesses& compute, const RawProcesses& graphics,
