@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from hostile import USERS, Lab, end, lab, supervisor_of  # noqa: F401 (the fixture)
+from hostile import USERS, Lab, end, interpreter, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import eventually
 
 FORGING = pathlib.Path(__file__).with_name("forging.py").read_text()
@@ -300,14 +300,22 @@ def test_who_waits_for_alloc_can_be_interrupted(lab: Lab, number):
 
 # ---- Names that anybody can give ----
 
+LINKS_ALL = """
+import contextlib, glob, os, sys
+os.chdir("/run/thole")
+for file in [*glob.glob("[a-z]*.*"), "alloc", "queue", "who", "devices", *glob.glob("notes/[0-9]*-*")]:
+    link = f"notes/61003-{sys.argv[1]}{os.path.basename(file)}"
+    with contextlib.suppress(OSError): os.link(file, link, follow_symlinks=False)
+"""
+
+
 @pytest.mark.parametrize("lab", ["plain", "hidepid runtime", "container"], indirect=True)
 @pytest.mark.parametrize("linker", ["mallory", "root"])   # root: like everybody where fs.protected_hardlinks is 0
 def test_links_to_what_is_shared_stop_nobody(lab: Lab, linker):
     lab.init()
     alice, waiter = lab.hold("alice", "--on", "0"), None
     for again in range(2):
-        lab.run(linker, "sh", "-c", "cd /run/thole; for file in [a-z]*.* alloc queue who devices notes/[0-9]*-*; do"
-                                    f" ln $file notes/61003-{again}$(basename $file); done")
+        lab.run(linker, interpreter(), "-c", LINKS_ALL, str(again))
         linked = lab.run("root", "find", "/run/thole", "-maxdepth", "1", "-links", "+1", "!", "-type", "d",
                          "-printf", "%f ").stdout
         assert {"alloc", "queue", "who"} <= set(linked.split())
