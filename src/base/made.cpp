@@ -103,8 +103,8 @@ bool make_directories(const std::string& path, mode_t mode) {
   return errno == EEXIST && ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-Fd open_to_append(const std::string& path, bool emptied) {
-  return open_at(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND | (emptied ? O_TRUNC : 0), 0666);
+Fd create_as_named(int dir_fd, const char* name, int flags) {
+  return open_at(dir_fd, name, flags | O_CREAT | O_EXCL, 0666);
 }
 
 Fd create_at(int dir_fd, const char* name, int flags, mode_t mode) {

@@ -32,9 +32,8 @@ bool give_owners_bits(int dir_fd, const char* name, mode_t mode);
 // systems do so by themselves, or refuse this.
 void write_in_place(const Fd& file);
 
-// What a user names: as he writes to a file with his shell's >> (or >, if it is to be empty), under his umask. Empty on failure
-// (errno is set).
-Fd open_to_append(const std::string& path, bool emptied);
+// A new file that a user has named: as his shell makes it, under his umask. Empty on failure (errno is set).
+Fd create_as_named(int dir_fd, const char* name, int flags);
 
 // As this process began: a umask that has changed since costs a moment in which others may find a thing without its bits.
 bool umask_takes_owners_bits();

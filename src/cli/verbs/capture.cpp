@@ -69,7 +69,7 @@ int capture(Context& context) {
   if (options.output.empty() || options.output == "-") {
     context.copy(text);
   } else {
-    write_result(result_target(options.output), text);
+    write_result(options.output, text);
     context.note(fmt::format("{} GPU{} written; try it: thole --machine {} status", machine.gpus.size(),
                              machine.gpus.size() == 1 ? "" : "s", shell_quote(options.output)));
   }

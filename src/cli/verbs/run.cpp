@@ -1,6 +1,5 @@
 #include "app/claim/run.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,7 +57,7 @@ void try_status_file(Context& context) {
   const std::string& path = context.invocation.own.as<RunOptions>().status_file;
   if (path.empty()) return;
   refuse_input_as_result(context, "--status-file", path);
-  try_result(result_target(path));
+  try_result(path);
 }
 
 // The command's own status is worth more than this file.
@@ -67,7 +66,7 @@ void write_status(const Context& context, const model::Json& ended) {
   if (path.empty()) return;
   ::signal(SIGPIPE, SIG_IGN);                // nor does the end of who reads it end us
   try {
-    write_result(result_target(path), model::dump(ended) + "\n", O_NONBLOCK);   // a pipe that nobody reads keeps nobody
+    write_result(path, model::dump(ended) + "\n", Appending::at_once);   // a pipe that nobody reads keeps nobody
   } catch (const Error& error) {
     context.warn("--status-file: " + in_one_line(error.full()));
   }

@@ -51,7 +51,7 @@ int topo(Context& context) {
   } else if (context.invocation.global.json) {
     context.print_json(status_to_json(overview));
   } else if (!options.svg.empty()) {
-    write_result(result_target(options.svg), render_topo_svg(overview));
+    write_result(options.svg, render_topo_svg(overview));
   } else {
     context.print(render_topo(overview, context.screen));
   }
