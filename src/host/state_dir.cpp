@@ -58,8 +58,11 @@ Fd open_parent_of(const std::string& path, DirKind kind) {
   const bool personal = kind == DirKind::personal;
   Fd parent = open_at(AT_FDCWD, parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | (personal ? O_NOFOLLOW : 0));
   if (!parent) refuse_unseen(parent_of(path), errno);
+  if (!parent || !personal) return parent;
   struct stat found;
-  if (parent && personal && (::fstat(parent.get(), &found) != 0 || found.st_uid != ::geteuid())) parent.reset();
+  if (::fstat(parent.get(), &found) != 0)
+    throw Error(ErrorCode::unavailable, "cannot look at").about(parent_of(path)).because(errno);
+  if (found.st_uid != ::geteuid()) parent.reset();
   return parent;
 }
 

@@ -66,6 +66,7 @@ DIR* opendir(const char* path) { return fails() ? NULL : REAL(opendir)(path); }
 DIR* fdopendir(int fd) { return fails() ? NULL : REAL(fdopendir)(fd); }
 int stat(const char* path, struct stat* told) { return fails() ? -1 : REAL(stat)(path, told); }
 int lstat(const char* path, struct stat* told) { return fails() ? -1 : REAL(lstat)(path, told); }
+int fstat(int fd, struct stat* told) { return fails() ? -1 : REAL(fstat)(fd, told); }
 int fstatat(int in, const char* path, struct stat* told, int flags) {
   return fails() ? -1 : REAL(fstatat)(in, path, told, flags);
 }

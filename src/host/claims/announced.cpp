@@ -29,8 +29,9 @@ Fd announce(int directory, const NodeMaker& maker, const char* name) {
 bool is_announced(int directory, const char* name, uid_t owner) {
   const Fd file = open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat about;
-  if (!file && says_nothing(errno)) return true;
-  if (!file || ::fstat(file.get(), &about) != 0 || about.st_uid != owner) return false;
+  if (!file) return says_nothing(errno);
+  if (::fstat(file.get(), &about) != 0) return true;
+  if (about.st_uid != owner) return false;
   struct flock asked = byte_range(F_RDLCK, 0, 1);
   return ::fcntl(file.get(), F_OFD_GETLK, &asked) != 0 || asked.l_type != F_UNLCK;
 }

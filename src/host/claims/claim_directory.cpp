@@ -57,9 +57,7 @@ ClaimDirectory::ClaimDirectory(StateDir dir, std::span<const std::string> keys) 
   who_ = open_node("who", O_RDWR);
   for (auto [fd, name] : {std::pair{alloc_.get(), "alloc"}, {queue_.get(), "queue"}, {who_.get(), "who"}}) {
     if (fd < 0) cannot_open(name, ENOENT);
-    struct stat found;
-    if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner)
-      throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/" + name).hint(init_hint);
+    check_file(fd, name);
   }
   refresh_slots();
   caution_of_unknown(keys);
@@ -81,10 +79,28 @@ std::string ClaimDirectory::group_of(const std::string& name) const {
   return "the group " + std::to_string(found.st_gid);
 }
 
+// Of what is in the place of a file of the owner's. `sudo thole init` makes another directory.
+std::string ClaimDirectory::way_to_replace(const std::string& name) const {
+  if (state_.kind == DirKind::system) return init_hint;
+  const std::string deletion = "rm -r " + shell_quote(path() + "/" + name);
+  return state_.mine ? deletion + "; it is made anew" : "its owner makes it anew: " + deletion;
+}
+
+void ClaimDirectory::check_file(int fd, const std::string& name) const {
+  struct stat found;
+  if (::fstat(fd, &found) != 0)
+    throw Error(ErrorCode::unavailable, "cannot look at").about(path() + "/" + name).because(errno).hint(mend_of_want(errno));
+  if (!S_ISREG(found.st_mode) || found.st_uid != state_.owner)
+    throw Error(ErrorCode::unavailable, "not a file of the directory's owner")
+        .about(path() + "/" + name)
+        .hint(way_to_replace(name));
+}
+
 void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
   std::string hint = init_hint;
   if (is_want(reason)) hint = mend_of_want(reason);
   if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
+  if (reason == ELOOP || reason == EISDIR || (reason == EACCES && state_.mine)) hint = way_to_replace(name);
   if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
   if (reason == ENOENT && state_.kind != DirKind::system)
     hint = init_of(state_);
@@ -117,7 +133,8 @@ Fd ClaimDirectory::open_share(unsigned slot, unsigned berth, int flags, bool mak
 Fd ClaimDirectory::open_turn(unsigned index, int flags, bool make) const {
   Fd turn = open_or_make(turn_node(index), flags, make);
   struct stat found;   // it is written to: who made a fallback can have moved a file of mine there
-  if (turn && (::fstat(turn.get(), &found) != 0 || !S_ISFIFO(found.st_mode))) return errno = ENOENT, Fd();
+  if (turn && ::fstat(turn.get(), &found) != 0) cannot_open(turn_node(index), errno);
+  if (turn && !S_ISFIFO(found.st_mode)) return errno = ENOENT, Fd();
   return turn;
 }
 
@@ -157,7 +174,8 @@ void ClaimDirectory::complete(std::span<const std::string> keys) {
   }
   refresh_slots();
   bool known = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return slot_of(key).has_value(); });
-  if (known && !missing(state_.fd.get(), "queue") && !missing(state_.fd.get(), "notes")) return;
+  const auto is_there = [this](const char* name) { return !missing(state_.fd.get(), name); };
+  if (known && is_there("who") && is_there("queue") && is_there("notes")) return;
   AllocPatience patience;   // where only one's own can keep it: on a busy machine they may take long to make a thousand nodes
   if (state_.kind == DirKind::personal) patience.give_up_after = Seconds(60);
   AllocLock lock(alloc_.get(), path(), patience, {});
@@ -244,13 +262,11 @@ void ClaimDirectory::load_slots(const std::string& text) {
 }
 
 bool ClaimDirectory::refresh_slots() {
-  struct stat found;
   // It is only ever replaced: the one we have open is the present one as long as it has its name.
   if (devices_ && named(devices_.get(), "devices")) return false;
   Fd fd = open_node("devices", O_RDONLY);
   if (!fd) return false;
-  if (::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != state_.owner)
-    throw Error(ErrorCode::unavailable, "not a file of the directory's owner").about(path() + "/devices").hint(init_hint);
+  check_file(fd.get(), "devices");
   std::string text(32768, '\0');
   ssize_t size = ::pread(fd.get(), text.data(), text.size(), 0);
   if (size < 0) throw Error(ErrorCode::unavailable, "cannot read").about(path() + "/devices").because(errno);

@@ -96,6 +96,8 @@ class ClaimDirectory {
   void load_slots(const std::string& text);
   void caution_of_unknown(std::span<const std::string> keys);
   std::string group_of(const std::string& name) const;
+  std::string way_to_replace(const std::string& name) const;
+  void check_file(int fd, const std::string& name) const;
   [[noreturn]] void cannot_open(const std::string& name, int reason) const;
 
   StateDir state_;

@@ -84,7 +84,7 @@ bool find_live(int fd, off_t from, off_t to, unsigned& asks, Allowance& allowanc
 
 bool find_live(int fd, Allowance& allowance, std::vector<unsigned>& live) {
   struct stat file;
-  if (::fstat(fd, &file) != 0) return false;
+  if (::fstat(fd, &file) != 0) return refuse_unseen("notes", errno), false;
   unsigned asks = locks_looked_at;
   return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, allowance, live);
 }
@@ -306,14 +306,14 @@ void NoteBook::collect(const std::string& name, uid_t uid) {
 }
 
 void NoteBook::add(const std::string& name, uid_t uid) {
+  struct stat file;
   Fd fd = open_at(directory_.get(), name.c_str(), only_look);
-  if (!fd) refuse_unseen("notes/" + printable(name, 32), errno);
+  if (!fd || ::fstat(fd.get(), &file) != 0) refuse_unseen("notes/" + printable(name, 32), errno);
   if (!fd) {   // EACCES: not opened to readers yet, so not live yet; any other reason hides a note that may be live
     if (errno != ENOENT && errno != EACCES && errno != ELOOP) unread_.insert(uid);
     return;
   }
-  struct stat file;
-  if (::fstat(fd.get(), &file) != 0 || !is_file_of(file, uid)) return;
+  if (!is_file_of(file, uid)) return;
   if (std::any_of(files_.begin(), files_.end(), [&](const File& other) { return other.ino == file.st_ino; })) return;  // a link
   struct flock found;
   if (!write_lock_in(fd.get(), 0, records_of_a_file * record_size, found)) return;

@@ -44,8 +44,10 @@ Fd locked(const StatePaths& paths) {
   struct stat found;
   if (!lock || ::fstat(lock.get(), &found) != 0)
     throw Error(ErrorCode::unavailable, "cannot open").about(path).because(errno).hint("sudo thole init");
-  if (!S_ISREG(found.st_mode) || found.st_uid != paths.system_owner || ::fchmod(lock.get(), 0600) != 0)
+  if (!S_ISREG(found.st_mode) || found.st_uid != paths.system_owner)
     throw Error(ErrorCode::unavailable, "not a file of root's").about(path).hint("delete it");
+  if (::fchmod(lock.get(), 0600) != 0)
+    throw Error(ErrorCode::unavailable, "cannot set the access of").about(path).because(errno);
   while (::flock(lock.get(), LOCK_EX) != 0)
     if (errno != EINTR) throw Error(ErrorCode::unavailable, "cannot lock").about(path).because(errno);
   return lock;
@@ -140,7 +142,11 @@ std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::
     for (const std::string& unit : units) {
       struct stat found;
       const std::string node = gpu_node(unit);
-      if (::fstatat(fallback.get(), node.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISFIFO(found.st_mode)) continue;
+      if (::fstatat(fallback.get(), node.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) {
+        refuse_unseen(path + "/" + node, errno);
+        continue;
+      }
+      if (!S_ISFIFO(found.st_mode)) continue;
       Fd fd = open_at(fallback.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
       if (!fd) refuse_unseen(path + "/" + node, errno);
       if (!fd || !stays_locked(fd.get())) continue;
