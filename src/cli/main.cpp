@@ -76,6 +76,7 @@ int call(const Invocation& invocation, const wire::Config& config) {
   Context context{invocation, config, wire, cli::screen_of(STDOUT_FILENO, plain)};
   if (term != config.settings.environment.end() && term->second == "dumb")  // it knows no sequences, for colours or else
     context.screen.rows = 0, context.screen.colors = false;
+  wire::when_names_are_a_crowd([&context](const std::string& text) { context.warn(text); });
   wire.when_kept = [&context](const std::string& by) { return context.warn(by), true; };
   try {
     for (const std::string& remark : invocation.remarks) context.note(remark);

@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -19,6 +22,7 @@
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/path.hpp"
+#include "host/user_name.hpp"
 
 namespace thole::host {
 
@@ -27,6 +31,13 @@ namespace {
 constexpr const char* settled = "settled";
 constexpr int most_attempts = 400;
 constexpr std::size_t digits = 8;
+constexpr std::size_t names_for_one_asked = 1024;   // whose they are is told by a sample
+constexpr std::size_t a_crowd = 200'000;              // a tenth of a second
+
+std::function<void(const std::string&)> told_of_crowds;
+// Of a thread: what all shared would need a lock, which a child could find taken.
+thread_local std::map<std::string, std::string> crowds;            // what was told of them, by where
+thread_local std::map<std::string, std::string> found_by_number;   // the settled one that was found last, by its path without
 
 std::string plain_name(uid_t uid) { return fmt::format("thole-{}", uid); }
 
@@ -36,18 +47,30 @@ void refuse_unknown(const std::string& path, int why) {
     throw Error(ErrorCode::unavailable, "cannot see whether your directory is there").about(path).because(why);
 }
 
-std::vector<std::string> entries(const std::string& path) {
-  std::vector<std::string> names;
+using Listing = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// None where it is not there, or not to be listed.
+Listing list(const std::string& path) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
-  if (!listing) {
-    refuse_unknown(path, errno);
-    return names;
-  }
-  static_cast<void>(fd.release());
-  while (const dirent* entry = ::readdir(listing.get()))
-    if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
-  return names;
+  Listing listing(fd ? ::fdopendir(fd.get()) : nullptr, &::closedir);
+  if (listing) static_cast<void>(fd.release());
+  else refuse_unknown(path, errno);
+  return listing;
+}
+
+const dirent* next_of(const Listing& listing, const std::string& path) {
+  const dirent* entry = nullptr;
+  do {
+    errno = 0;
+    entry = ::readdir(listing.get());
+  } while (entry && (std::string_view(entry->d_name) == "." || std::string_view(entry->d_name) == ".."));
+  if (!entry && errno != 0) refuse_unknown(path, errno);
+  return entry;
+}
+
+bool is_empty(const std::string& path) {
+  const Listing listing = list(path);
+  return !listing || !next_of(listing, path);
 }
 
 // Of a directory of this user. One look: a moment later it may be somebody else's.
@@ -66,7 +89,7 @@ bool belongs_to(const std::string& path, uid_t uid, mode_t forbidden) {
 }
 
 bool is_settled(const std::string& path) {
-  return ::faccessat(AT_FDCWD, (path + "/" + settled).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !entries(path).empty();
+  return ::faccessat(AT_FDCWD, (path + "/" + settled).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || !is_empty(path);
 }
 
 // "thole-1000" of "thole-1000-0123abcd"; "" of what has no such number.
@@ -77,11 +100,51 @@ std::string_view before_number(std::string_view name) {
   return name.substr(0, name.size() - digits - 1);
 }
 
-// The names with a number behind, sorted.
+// Of a list of names, whose they are: anybody can make some in /tmp.
+class Names {
+ public:
+  bool asks_for_next() { return ++all_ % names_for_one_asked == 0; }
+  void add(uid_t owner) { ++asked_[owner]; }
+
+  void tell_of_crowd(const std::string& base) const {
+    if (all_ < a_crowd || asked_.empty()) return;
+    const auto most = std::ranges::max_element(asked_, {}, [](const auto& owner) { return owner.second; });
+    const auto [crowd, is_new] = crowds.try_emplace(base);
+    crowd->second = fmt::format("{0} has {1} names, most of them {2}'s, and each command of yours reads them all; {2} or root "
+                                "can delete those like thole's: find {0} -maxdepth 1 -uid {3} -name 'thole-*' "
+                                "-exec rm -r {{}} +",
+                                base, all_, printable(user_name(most->first), 32), most->first);
+    if (is_new && told_of_crowds) told_of_crowds(crowd->second);
+  }
+
+ private:
+  std::size_t all_ = 0;
+  std::map<uid_t, std::size_t> asked_;           // how many of those that were asked for
+};
+
+// Those with a number behind that are this user's, sorted. Others can have made any number of such names: of what is no
+// directory nothing is asked.
 std::vector<std::string> numbered(const std::string& base, uid_t uid) {
   std::vector<std::string> paths;
-  for (const std::string& name : entries(base))
-    if (before_number(name) == plain_name(uid)) paths.push_back(base + "/" + name);
+  const Listing listing = list(base);
+  if (!listing) return paths;
+  const std::string plain = plain_name(uid);
+  Names names;
+  while (const dirent* entry = next_of(listing, base)) {
+    const bool asks = names.asks_for_next();
+    const bool may_be_his =
+        (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && before_number(entry->d_name) == plain;
+    if (!asks && !may_be_his) continue;
+    const std::string path = base + "/" + entry->d_name;
+    struct stat found;
+    if (::fstatat(::dirfd(listing.get()), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (may_be_his) refuse_unknown(path, errno);
+      continue;
+    }
+    if (asks) names.add(found.st_uid);
+    if (may_be_his && S_ISDIR(found.st_mode) && found.st_uid == uid) paths.push_back(path);
+  }
+  names.tell_of_crowd(base);
   std::ranges::sort(paths);
   return paths;
 }
@@ -94,6 +157,36 @@ void pause_a_little() {
 
 void refuse_open_to_others(const std::string& path) {
   throw Error(ErrorCode::unavailable, "others can look into your directory").about(path).hint("chmod 700 " + shell_quote(path));
+}
+
+struct Look {
+  std::optional<std::string> settled{};
+  std::set<std::string> unsettled{};             // where none is settled: those that are this user's alone
+};
+
+// One that was found by its number is seen first the next time. It is settled still, so it is the only one; and who makes the
+// list of names long costs a command one look.
+Look look_for(const std::string& base, uid_t uid) {
+  Look look;
+  const std::string plain = base + "/" + plain_name(uid);
+  const auto is_it = [&](const std::string& path) {
+    const auto mode = mode_of_own(path, uid);
+    if (!mode) return false;
+    const bool is_open = (*mode & 077) != 0;
+    if (is_settled(path)) look.settled = path;
+    else if (!is_open) look.unsettled.insert(path);
+    if (is_open && (look.settled || path == plain)) refuse_open_to_others(path);
+    return look.settled.has_value();
+  };
+  if (is_it(plain)) return look;
+  std::string& before = found_by_number[plain];
+  if (!before.empty() && is_it(before)) return look;
+  for (const std::string& path : numbered(base, uid))
+    if (is_it(path)) {
+      before = path;
+      break;
+    }
+  return look;
 }
 
 // What cannot be listed may have one of ours, of a name that we do not know.
@@ -123,8 +216,8 @@ Fd lock(const std::string& path) {
 }
 
 // One that its user cannot open himself (an odd umask, or a chmod) cannot be locked either: that one is no maker's for long.
-void remove_those_of_dead_makers(const std::string& base, uid_t uid) {
-  for (const std::string& path : own_directories(base, uid)) {
+void remove_those_of_dead_makers(const std::set<std::string>& unsettled) {
+  for (const std::string& path : unsettled) {
     const Fd held = lock(path);
     const bool closed = !held && errno == EACCES;
     if (!held && !closed) continue;
@@ -155,6 +248,14 @@ std::string without_number(const std::string& path) {
   return path.substr(0, path.size() - digits - 1);
 }
 
+void when_names_are_a_crowd(std::function<void(const std::string&)> tell) { told_of_crowds = std::move(tell); }
+
+std::vector<std::string> crowds_of_names() {
+  std::vector<std::string> all;
+  for (const auto& [base, text] : crowds) all.push_back(text);
+  return all;
+}
+
 std::optional<std::string> base_of_own_directory(const std::string& path, uid_t uid) {
   if (without_number(path).substr(path.rfind('/') + 1) != plain_name(uid)) return std::nullopt;
   return parent_of(path);
@@ -167,19 +268,7 @@ std::vector<std::string> own_directories(const std::string& base, uid_t uid) {
   return paths;
 }
 
-std::optional<std::string> find_own_directory(const std::string& base, uid_t uid) {
-  const std::string plain = base + "/" + plain_name(uid);
-  const auto mode = mode_of_own(plain, uid);
-  if (mode && (*mode & 077) != 0) refuse_open_to_others(plain);
-  if (mode && is_settled(plain)) return plain;
-  for (const std::string& path : numbered(base, uid)) {
-    const auto mode_of_it = mode_of_own(path, uid);
-    if (!mode_of_it || !is_settled(path)) continue;
-    if ((*mode_of_it & 077) != 0) refuse_open_to_others(path);
-    return path;
-  }
-  return std::nullopt;
-}
+std::optional<std::string> find_own_directory(const std::string& base, uid_t uid) { return look_for(base, uid).settled; }
 
 ExpectedDirectory expected_own_directory(const std::string& base, uid_t uid, const std::string& hint) {
   if (auto there = find_own_directory(base, uid)) return {*there, ""};
@@ -194,10 +283,12 @@ ExpectedDirectory expected_own_directory(const std::string& base, uid_t uid, con
 std::string open_own_directory(const std::string& base, const std::string& hint) {
   const uid_t uid = ::geteuid();
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    if (auto there = find_own_directory(base, uid)) return *there;
-    remove_those_of_dead_makers(base, uid);
+    const Look look = look_for(base, uid);
+    if (look.settled) return *look.settled;
+    remove_those_of_dead_makers(look.unsettled);
     const std::string path = make_one(base, uid, hint);
-    if (const Fd held = path.empty() ? Fd() : lock(path); held && settle(path, held, base, uid)) return path;
+    if (const Fd held = path.empty() ? Fd() : lock(path); held && settle(path, held, base, uid))
+      return found_by_number[base + "/" + plain_name(uid)] = path;
     pause_a_little();
   }
   throw Error(ErrorCode::unavailable, "your directory is being made and never finished")

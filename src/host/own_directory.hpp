@@ -11,10 +11,13 @@
 // One that is deleted or moved under living claims is followed by another, of whatever name: what keeps their GPUs then is the
 // guard of what was in it, which is the same for all of a user's directories (claims/guard.hpp).
 // Nobody else can open these directories (0700), so nobody else can hold their locks.
+// Where the first name is foreign the names have to be listed, and who took it can make that list long. One look of half a
+// microsecond a name is what that costs a command: from then on it sees the one that it found first. Whose a crowd is, is told.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +31,11 @@ std::string without_number(const std::string& path);
 
 // BASE, where this is the path of such a directory of this user.
 std::optional<std::string> base_of_own_directory(const std::string& path, uid_t uid);
+
+// Told once for each place with so many names that the look is slow: whose they are, and how to be rid of them. And all that
+// was told in this thread.
+void when_names_are_a_crowd(std::function<void(const std::string&)> tell);
+std::vector<std::string> crowds_of_names();
 
 // Every directory of this name that belongs to the user alone, the settled one among them.
 std::vector<std::string> own_directories(const std::string& base, uid_t uid);

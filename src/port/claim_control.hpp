@@ -90,6 +90,8 @@ struct ToHold {
 struct ClaimAddress {
   std::string id;                        // "outer/inner" for one within another
   std::string directory;
+  uid_t owner = static_cast<uid_t>(-1);  // -1: as whose the directory is
+  pid_t pid = 0;                         // of its keeper, as it is noted; 0: not known
 };
 
 // The keeper's side of a claim.

@@ -27,6 +27,16 @@ bool is_directory_itself(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+// By its first name where there is none, or one that others can look into.
+std::string found_or_plain(const std::string& place, uid_t owner) {
+  try {
+    if (auto found = host::find_own_directory(place, owner)) return *found;
+  } catch (const Error& error) {
+    if (error.sys_errno() != 0) throw;
+  }
+  return fmt::format("{}/thole-{}", place, owner);
+}
+
 std::string as_name(const std::string& text) {
   std::string name = "machine-";
   for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
@@ -103,12 +113,8 @@ std::string DirectoryPaths::new_claim(const std::string& claim_id) const {
 }
 
 std::string DirectoryPaths::find_claim(const std::string& claim_id, uid_t owner) const {
-  const std::string name = "/" + last_part(claim_id);
-  std::vector<std::string> roots = host::own_directories(base, owner);
-  if (owner == uid_ && !personal_dir_.empty()) roots = {personal_dir_};
-  for (const std::string& root : roots)
-    if (is_directory_itself(root + name)) return root + name;
-  return (roots.empty() ? fmt::format("{}/thole-{}", base, owner) : roots.front()) + name;
+  const bool is_named = owner == uid_ && !personal_dir_.empty();
+  return (is_named ? personal_dir_ : found_or_plain(base, owner)) + "/" + last_part(claim_id);
 }
 
 std::string DirectoryPaths::machine_name(const std::string& file) const {
@@ -137,9 +143,8 @@ host::QueuePaths DirectoryPaths::queue(const std::string& machine_name) const {
 }
 
 std::vector<std::string> DirectoryPaths::all_own() const {
-  std::vector<std::string> all = host::own_directories(base, uid_);
   const host::QueuePaths paths = queue("");
-  for (std::string& path : host::own_directories(paths.temporary, uid_)) all.push_back(std::move(path));
+  std::vector<std::string> all{found_or_plain(base, uid_), found_or_plain(paths.temporary, uid_)};
   all.push_back(fmt::format("{}/{}", paths.var_lib, uid_));
   if (!state_home_.empty()) all.push_back(state_home_ + "/thole");
   for (const std::string& named : {personal_dir_, queue_dir_, state_dir_})

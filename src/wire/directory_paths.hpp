@@ -31,7 +31,7 @@ class DirectoryPaths {
   std::string plain_personal() const;                 // what it is called before others have taken that name
   std::string personal_or_none() const;               // "" where none can be had: what is only remembered there is not needed
 
-  // Of a new claim of the caller; and of any claim there is, sought in all directories of its owner.
+  // Of a new claim of the caller; and of any claim there is, in the directory of its owner.
   std::string new_claim(const std::string& claim_id) const;
   std::string find_claim(const std::string& claim_id, uid_t owner) const;
 

@@ -151,6 +151,7 @@ app::Directories directories(Wire& wire) {
   } catch (const Error& error) {
     note(all.queue, error);
   }
+  all.crowds_of_names = host::crowds_of_names();
   return all;
 }
 

@@ -285,7 +285,9 @@ app::Site& Wire::site() {
 }
 
 app::Lend Wire::lend() {
-  return [this](const std::string& id) { return control().descriptors({id, paths_.find_claim(id, settings_.uid)}, {}); };
+  return [this](const std::string& id) {
+    return control().descriptors({id, paths_.find_claim(id, settings_.uid), settings_.uid}, {});
+  };
 }
 
 app::RunPorts Wire::run_ports() {
@@ -321,6 +323,8 @@ Started start_process(const port::ProcessSpec& spec) {
   started.pid = launch.start_again(started.end);
   return started;
 }
+
+void when_names_are_a_crowd(std::function<void(const std::string&)> tell) { host::when_names_are_a_crowd(std::move(tell)); }
 
 std::string user_name(uid_t uid) { return host::user_name(uid); }
 

@@ -99,6 +99,9 @@ struct Started {
 // Throws as port::Processes::start.
 Started start_process(const port::ProcessSpec& spec);
 
+// Told when the names in /tmp or /var/tmp make each command slow: whose they are, and how to be rid of them.
+void when_names_are_a_crowd(std::function<void(const std::string&)> tell);
+
 // The name of a user, or the number where there is none.
 std::string user_name(uid_t uid);
 

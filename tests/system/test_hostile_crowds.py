@@ -11,6 +11,7 @@ import pytest
 from hostile import USERS, end, interpreter, lab, supervisor_of  # noqa: F401 (the fixture)
 from run_tools import eventually, read_line
 from test_hostile_line import FORGE, FORGING
+from test_hostile_places import plant
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -136,6 +137,35 @@ def test_a_hundred_thousand_locks_of_a_stranger_delay_nobody_and_he_is_named(lab
     assert lab.thole("bob", "run", "-g", "4", "--no-wait", "--", "true").returncode == 75
     end(mallory)
     end(alice)
+
+
+# As many names like the one that alice gets.
+MANY_NAMES = """
+import os, sys
+os.chdir("/tmp")
+for number in range(int(sys.argv[2])):
+    os.symlink("x", f"thole-{sys.argv[1]}-{number:08x}")
+"""
+
+
+@in_one_surrounding
+def test_a_crowd_of_names_costs_a_command_one_look_and_who_made_it_is_named(lab):
+    lab.init()
+    assert lab.thole("alice", "run", "-q", "--", "true").stderr == ""
+    lab.run("root", "sh", "-c", f"rm -r /tmp/thole-{USERS['alice']}", check=True)
+    plant(lab, "alice")
+    lab.python("mallory", MANY_NAMES, str(USERS["alice"]), "250000", check=True)
+    listed = float(lab.python("alice", "import os; os.listdir('/tmp'); print(sum(os.times()[:2]))", check=True).stdout)
+    lab.thole("alice", "status", check=True)                # the first look makes the directory, for which it looks twice
+    for words in (["status"], ["run", "--on", "0", "true"], ["claim", "--on", "1"], ["release", "1"],
+                  ["submit", "-g", "0", "true"], ["--machine", "8xA100", "run", "true"]):
+        worked, status, told = work_of(lab, "alice", *words)
+        assert status == 0 and worked < 2 * listed + 0.2, (words, worked, listed)
+        assert "/tmp has 2500" in told and "most of them mallory's" in told and "-maxdepth 1 -uid" in told, told
+    shown = json.loads(lab.thole("alice", "doctor", "--json").stdout)["checks"]
+    assert any(check["result"] == "warning" and "most of them mallory's" in check["text"] for check in shown), shown
+    lab.thole("bob", "status", check=True)
+    assert "mallory" not in lab.thole("bob", "status").stderr, "who has his first name looks no further"
 
 
 MANY_LOCKS_OF_OPEN_FILES = """

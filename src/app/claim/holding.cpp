@@ -31,7 +31,6 @@ std::vector<KeptClaim> kept_claims(const ClaimSearch& search, port::ClaimStore* 
   }
   std::vector<KeptClaim> all;
   for (auto& [name, claim] : claims) {
-    claim.directory = search.directory(claim.id, claim.uid);
     if (around) claim.inner_store = around->store;
     all.push_back(std::move(claim));
   }
@@ -182,8 +181,7 @@ std::vector<KeptClaim> with_id(const std::string& word, const ClaimSearch& searc
   if (!found.empty() || !whole || !store) return found;
   if (auto keys = store->own_claim(word); !keys.empty()) {
     const std::string id = around ? around->id + "/" + word : word;
-    found.push_back({id, std::move(keys), search.uid, 0, "", search.directory(id, search.uid), {},
-                     around ? around->store : nullptr});
+    found.push_back({id, std::move(keys), search.uid, 0, "", "", {}, around ? around->store : nullptr});
   }
   return found;
 }
@@ -411,6 +409,7 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
     throw Error(ErrorCode::unavailable, fmt::format("claim {} is {}'s", claim.id, owner)).about(printable(word, 60)).hint(
         fmt::format("only {} can release, extend or enter it", claim.uid == 0 ? owner : owner + " and root"));
   }
+  claim.directory = search.directory(claim.id, claim.uid);
   const bool perhaps_a_jobs = search.job_of_lane && claim.pid > 0 && claim.uid == search.uid;
   if (perhaps_a_jobs) claim.job = search.job_of_lane(claim.pid);
   return claim;
@@ -418,6 +417,11 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
 
 bool looks_like_a_claim(std::string_view word) {
   return is_path(word) || (word.size() >= shortest_beginning && is_hex(word));
+}
+
+bool is_too_short_for_a_claim(const ClaimSearch& search, const std::string& word) {
+  if (word.empty() || word.size() >= shortest_beginning || !is_hex(word)) return false;
+  return std::ranges::any_of(kept_claims(search, search.store), [&](const KeptClaim& c) { return c.id.starts_with(word); });
 }
 
 KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word) {

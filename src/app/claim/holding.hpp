@@ -27,7 +27,7 @@ struct KeptClaim {
   std::shared_ptr<port::ClaimStore> inner_store = nullptr;   // where it was claimed, when inside another; else the machine's
   std::optional<model::JobId> job = {};          // of our queue, that it is for
 
-  port::ClaimAddress address() const { return {id, directory}; }
+  port::ClaimAddress address() const { return {id, directory, uid, pid}; }
 };
 
 // A job of our queue that has not ended.
@@ -62,6 +62,9 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
 // Is that a claim's id, or the beginning of one, "outer/inner", or of that form?
 bool looks_like_a_claim(std::string_view word);
+
+// Does the id of a claim begin with that, which is too short to be a beginning?
+bool is_too_short_for_a_claim(const ClaimSearch& search, const std::string& word);
 
 // The claim of that id, whosever it is, to be shown. Throws Error(usage) naming what there is.
 KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word);

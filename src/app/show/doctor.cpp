@@ -230,6 +230,7 @@ class Examination {
     };
     if (!all.personal.problem.empty()) add("personal directory", Result::problem, all.personal.problem, all.personal.fix);
     else add("personal directory", Result::ok, where(all.personal, "the first claim or look"));
+    for (const std::string& crowd : all.crowds_of_names) add("personal directory", Result::warning, crowd);
     if (!all.caches.empty()) add("caches", Result::ok, all.caches);
     if (!all.queue.problem.empty()) return add("queue directory", Result::problem, all.queue.problem, all.queue.fix);
     add("queue directory", Result::ok, where(all.queue, "the first submit"));

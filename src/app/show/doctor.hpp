@@ -33,6 +33,7 @@ struct Directories {
   std::vector<std::string> queue_cautions, other_queues;
   std::vector<Directory> queue_files{};   // what cannot be used of those in it
   std::string queue_kept{};   // who keeps it from being written; "" when nobody does
+  std::vector<std::string> crowds_of_names{};   // in /tmp and /var/tmp: whose they are
   Directory claims{};         // where there is no state directory yet: of the first claim's; only what is wrong there
 };
 
