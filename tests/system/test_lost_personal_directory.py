@@ -93,6 +93,35 @@ def test_what_is_lost_under_a_number_gets_no_second_owner(lab, given_back):
     end(outer)
 
 
+@pytest.mark.parametrize("lost", ["control", "directory"])
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_who_keeps_a_claim_that_cannot_be_asked_is_named_and_his_end_ends_it(lab, lost):
+    lab.init()
+    claim = lab.thole("alice", "claim", "-q", "-g", "1", check=True).stdout.strip()
+    gone = f"{NAME}/*/control" if lost == "control" else NAME
+    lab.run("root", "sh", "-ec", f"rm -r {gone}", check=True)
+    (pid,) = {kept["pid"] for kept in lab.claims()}
+    for user, words in (("alice", ("extend", claim, "1h")), ("alice", ("release", claim)), ("root", ("release", claim))):
+        done = lab.thole(user, *words)
+        assert done.returncode == 69 and f"kill {pid} ends it" in done.stderr, done.stderr
+    lab.run("alice", "kill", str(pid), check=True)
+    eventually(lambda: lab.claims() == [], "the claim has ended")
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_why_says_that_a_beginning_of_an_id_is_too_short(lab):
+    lab.init()
+    held = lab.hold("alice")
+    claim = lab.claims("alice")[0]["id"]
+    assert f"claim {claim}" in lab.thole("bob", "why", claim[:6]).stdout
+    for beginning in (claim[:digits] for digits in range(2, 6)):
+        if beginning.isdigit() and int(beginning) < 4:
+            continue                                        # a GPU's number
+        done = lab.thole("bob", "why", beginning)
+        assert done.returncode == 64 and "give at least 6 digits" in done.stderr, done.stderr
+    end(held)
+
+
 # A process of long life, which has looked where its directory is before that is lost.
 LONG = """
 import os, sys

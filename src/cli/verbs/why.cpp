@@ -136,6 +136,9 @@ Subjects sort_words(Context& context, const app::Overview& overview) {
     if (no_gpu && no_job) {
       const bool perhaps_a_number = word.size() < 16 && word.find_first_not_of("0123456789") == std::string::npos;
       if (perhaps_a_claim && !perhaps_a_number) throw *no_claim;
+      if (app::is_too_short_for_a_claim(search_of_all(context), word))
+        throw Error(ErrorCode::usage, "no such GPU").about(word)
+            .hint("the id of a claim begins so: give at least 6 digits of it; " + no_gpu->hint());
       if (queue && app::newest_job(*queue))
         throw Error(ErrorCode::usage, std::string(no_gpu->what()) + ", and no such job").about(word).hint(no_job->hint());
       throw *no_gpu;

@@ -36,9 +36,17 @@ constexpr std::size_t longest_reply = 4096;
 constexpr std::uint64_t longest_left = 86'400'000;   // ms of an answer: a day
 constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections is never full for long
 
-[[noreturn]] void silent(const std::string& directory) {
-  throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(directory)
-      .hint("it may wait for what it has told to end, or be stopped: kill -CONT its pid, which `thole status` shows");
+// The process that the note names, where it is the owner's and has a lock: what is noted may be anything.
+std::optional<pid_t> noted_keeper(const port::ClaimAddress& claim, uid_t owner) {
+  const bool is_his = claim.pid > 0 && user_of(claim.pid) == owner && has_locked_fifo(claim.pid);
+  return is_his ? std::optional(claim.pid) : std::nullopt;
+}
+
+[[noreturn]] void silent(const port::ClaimAddress& claim, uid_t owner) {
+  const auto keeper = noted_keeper(claim, owner);
+  throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(claim.directory)
+      .hint("it may wait for what it has told to end, or be stopped: kill -CONT " +
+            (keeper ? std::to_string(*keeper) : "its pid, which `thole why` shows"));
 }
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
@@ -51,11 +59,14 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 }
 
 // Without a socket nobody can be asked: a job's claim has none, nor has one whose keeper could not make it, or has let go.
-[[noreturn]] void no_keeper(const std::string& claim, uid_t owner) {
-  const std::string end = ways_to_end(claim, owner);
+[[noreturn]] void no_keeper(const port::ClaimAddress& claim, uid_t owner) {
+  const std::string end = ways_to_end(claim.id, owner);
+  const auto keeper = noted_keeper(claim, owner);
+  const std::string by = keeper ? fmt::format("it is kept by {}: kill {} ends it", describe_process(*keeper), *keeper)
+                                : "thole status shows whose it is";
   throw port::NobodyToAsk(
-      Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim))
-          .hint(end.empty() ? "thole status shows whose it is; a job's ends with the job: thole jobs"
+      Error(ErrorCode::unavailable, fmt::format("nobody who keeps claim {} can be asked", claim.id))
+          .hint(end.empty() ? by + "; a job's ends with the job: thole jobs"
                             : "what was started in it keeps the GPUs; to end it:" + end), false);
 }
 
@@ -64,7 +75,7 @@ constexpr Millis to_connect{5'000};   // an honest keeper's queue of connections
 Fd socket_in(const Fd& folder, uid_t owner, const port::ClaimAddress& claim) {
   Fd node = open_at(folder.get(), "control", O_PATH | O_NOFOLLOW);
   struct stat found;
-  if (!node && errno == ENOENT) no_keeper(claim.id, owner);
+  if (!node && errno == ENOENT) no_keeper(claim, owner);
   if (!node || ::fstat(node.get(), &found) != 0)
     throw Error(ErrorCode::unavailable, "cannot look at the socket of the claim's keeper").about(claim.directory)
         .because(errno).hint(mend_of_want(errno));
@@ -78,7 +89,7 @@ Fd directory_of_keeper(const port::ClaimAddress& claim) {
     return open_claim_directory(claim.directory, false);
   } catch (const Error& error) {
     if (error.sys_errno() != ENOENT) throw;
-    no_keeper(claim.id, ::geteuid());
+    no_keeper(claim, claim.owner);
   }
 }
 
@@ -106,7 +117,7 @@ Fd connect_to(const port::ClaimAddress& claim, SteadyTime deadline) {
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, fmt::format("/proc/self/fd/{}", node.get()).c_str(), sizeof address.sun_path - 1);
   if (!keeper || ::connect(keeper.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    if (errno == EAGAIN) silent(directory);
+    if (errno == EAGAIN) silent(claim, owner.st_uid);
     if (errno == ECONNREFUSED) killed(claim.id, owner.st_uid);
     throw Error(ErrorCode::unavailable, "cannot reach the claim's keeper").about(directory)
         .because(errno).hint(mend_of_want(errno));
@@ -172,7 +183,7 @@ Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Mi
     pollfd watched{answers, POLLIN, 0};
     const int ready = left > 0 ? ::poll(&watched, 1, left) : 0;
     if (ready == 0) {
-      if (now() >= deadline || is_stopped(keeper)) silent(directory);
+      if (now() >= deadline || is_stopped(keeper)) silent(claim, peer_of(keeper).uid);
       look = now() + Millis{1'000};
     }
     const bool had_begun = !answer.text.empty();
@@ -186,7 +197,7 @@ Answer ask_keeper(const port::ClaimAddress& claim, std::string_view question, Mi
   const uid_t owner = peer_of(keeper).uid;
   if (answer.text.empty() && ::access((directory + "/control").c_str(), F_OK) != 0 && says_absent(errno) &&
       owner != static_cast<uid_t>(-1))
-    no_keeper(claim.id, owner);   // it has let go this moment
+    no_keeper(claim, owner);   // it has let go this moment
   if (!line.starts_with("ok "))
     throw Error(ErrorCode::unavailable, "the claim's keeper ended without an answer").about(directory);
   answer.text = line.substr(3);
