@@ -9,6 +9,7 @@ import socket
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
+from ._named_file import open_to_append
 from .errors import Error, WrongRequest, WrongType
 from .policy import Policy, under_those_around
 
@@ -192,8 +193,7 @@ class _Streams:
             raise
 
     def _open(self, path: str | os.PathLike[str], number: int) -> int:
-        flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._opened.append(os.open(path, flags | os.O_CLOEXEC, 0o666))
+        self._opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC) if number == 0 else open_to_append(path))
         return self._opened[-1]
 
     def _place(self, number: int, where: Redirection) -> None:

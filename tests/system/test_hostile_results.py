@@ -46,6 +46,9 @@ def test_what_another_can_have_put_in_the_place_of_a_result_is_refused(lab, plan
         assert done.returncode == 69 and f": {name} everybody can write to /tmp, and another" in said, (what, said)
         assert lab.run("alice", "cat", path).stdout == "mine\n", what
         assert not (home / ".new").exists(), what
+    log = lab.python("alice", "import sys; from tholepin._named_file import open_to_append; open_to_append(sys.argv[1])", name,
+                     timeout=60)
+    assert "PermissionError" in log.stderr and lab.run("alice", "cat", path).stdout == "mine\n", log.stderr
     if plant == "file":
         assert lab.run("mallory", "cat", "/tmp/it").stdout == "theirs\n"
 
