@@ -46,7 +46,7 @@ std::optional<pid_t> noted_keeper(const port::ClaimAddress& claim, uid_t owner) 
   const auto keeper = noted_keeper(claim, owner);
   throw Error(ErrorCode::unavailable, "the claim's keeper does not answer").about(claim.directory)
       .hint("it may wait for what it has told to end, or be stopped: kill -CONT " +
-            (keeper ? std::to_string(*keeper) : "its pid, which `thole why` shows"));
+            (keeper ? std::to_string(*keeper) : "its pid, which `thole status GPU` shows"));
 }
 
 // A keeper that was killed leaves his directory, named by the claim; what he has started may have the locks still.
