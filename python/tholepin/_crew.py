@@ -2,7 +2,8 @@
 
 How this works. One thread per pool owns everything here: it alone starts workers, sends, receives, notices deaths and calls
 back. Other threads put what they want into ``_inbox`` and wake it. It sleeps in epoll on the workers' sockets and pidfds; the
-only timed sleeps are the patience of a termination, and the pauses between looks for a GPU that a worker is to begin with.
+only timed sleeps are the patience of a termination, and the pauses between looks for a GPU that a worker is to begin with, or,
+while there are tasks, whether root has taken one back.
 
 Each worker has up to ``ahead`` chunks: one that it computes, the others unread in its socket, whose reading end is open here
 too. When another worker runs dry these are taken back, packet by packet; the kernel gives each to exactly one reader. When a
@@ -28,6 +29,7 @@ from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
 from ._shares import Share, Shares
 from ._sleepers import Sleepers
+from ._taken import TakenWatch
 from ._workplace import FULL, Worker, has_many_descriptors
 from .errors import Error, WorkerDied
 
@@ -48,6 +50,7 @@ class Crew:
         self._ahead = ahead
         self._shares = Shares()
         self._absent = Absent(lambda: self._shares)
+        self._taken = TakenWatch(self._shares)
         self._tasks_per_worker = tasks_per_worker
         self._retries = retries
         self._pid = os.getpid()
@@ -215,7 +218,8 @@ class Crew:
 
     def _turn(self) -> None:
         self._sleeping = True
-        next_step = min((at for at in (self._kill_at, self._absent.due) if at is not None), default=None)
+        steps = (self._kill_at, self._absent.due, self._taken.due(bool(self._chunks)))
+        next_step = min((at for at in steps if at is not None), default=None)
         timeout = None if next_step is None else max(0.0, next_step - time.monotonic())
         if self._inbox:
             timeout = 0
@@ -409,6 +413,8 @@ class Crew:
 
     def _feed(self) -> None:
         pending = self._pending
+        if (problem := self._taken.look(bool(pending or self._chunks))) is not None:
+            self._fail_unbegun(problem)
         idle = []
         for worker in self._workers:
             if worker.ready and not worker.stopping and not worker.chunks:
@@ -426,6 +432,14 @@ class Crew:
             self._balance(idle)
         if self._closing or self._tasks_per_worker is not None:
             self._send_home()
+
+    def _fail_unbegun(self, problem: BaseException) -> None:
+        for worker in self._workers:
+            self._pending.extend(worker.unread(self._room))
+        while self._pending:
+            chunk = self._pending.popleft()
+            self._chunks.pop(chunk.number, None)
+            chunk.lost(problem)
 
     def _balance(self, idle: list[Worker]) -> None:
         for worker in self._workers:

@@ -52,8 +52,11 @@ class Share:
         self.is_around = False
 
 
-class _TakenBack(DriverError):
+class _TakenBack(Exception):
     """Nothing begins there any more, by whatever name."""
+
+    def __init__(self, why: str) -> None:
+        self.problem = DriverError(why, hint="end what runs there, and claim another GPU")
 
 
 class Shares:
@@ -92,8 +95,8 @@ class Shares:
         try:
             now = self._shown_anew(several)
             self._shown_at = time.monotonic()
-        except _TakenBack as problem:
-            return problem
+        except _TakenBack as taken:
+            return taken.problem
         except Error as problem:
             named = [share.by_names for share in several if share.by_names is not None]
             if len(named) < len(several):
@@ -112,6 +115,16 @@ class Shares:
         except WrongRequest:  # another claim is around by now, or somebody has made that up
             told_around = iter([None] * len(around))
         return [_change(next(told_around if share.is_around else told_own)) for share in shares]
+
+    def taken_back(self) -> Error | None:
+        """What keeps anything more from being begun there: root has taken a GPU back."""
+        if self._claim is None:
+            return None
+        try:
+            _shared_out(self._claim, (), None, anew=True)
+        except _TakenBack as taken:
+            return taken.problem
+        return None
 
     def renew_unless_just_shown(self) -> Error | None:
         """The same of all of them, where what was seen of the driver is no longer of now."""
@@ -264,7 +277,7 @@ def _shared_out(
     handle = None if claim is None else claim._holdings[0].handles[0]
     answer = _native.call_json("thole_claim_ranks", _native.machine(), handle, _native.encoded(request))
     if why := answer.get("taken_back"):
-        raise _TakenBack(why, hint="end what runs there, and claim another GPU")
+        raise _TakenBack(why)
     return answer["ranks"] or [None] * len(ranks)  # None: no claim is around this process any more
 
 

@@ -128,6 +128,7 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     if (anew && claim)
       if (const auto told = app::taken_back(claim->acquired); !told.empty())
         return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", told.front()}}));
+    if (anew && parts.empty()) return capi::owned_text(model::dump(model::Json{{"ranks", model::Json::array()}}));
     if (anew) {                                  // the drivers' own lists: a probe that waits here has one from its start
       model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);

@@ -118,3 +118,40 @@ def test_no_process_of_a_pool_begins_on_a_gpu_that_was_taken_back(lab):
         lab.init("--take-back", "3")
         alice.process.stdin.write(b"\n")
         assert "GPU 3 was taken back by root" in alice.line()
+
+
+POOL = """
+import os, sys, tholepin
+def task(number):
+    print("began", number, flush=True)
+    open(sys.argv[1]).read()
+    return number
+def failed(error): print(type(error).__name__, error.message, flush=True)
+if __name__ == "__main__":
+    with tholepin.Pool(gpus=1) as pool:
+        first, *rest = [pool.apply_async(task, (number,), error_callback=failed) for number in range(40)]
+        print("done", first.get(), flush=True)
+"""
+
+
+@in_one_surrounding
+def test_a_pool_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
+    """Nor do those begin that its worker was given ahead."""
+    lab.init()
+    gate = lab.folder / "gate"
+    os.mkfifo(gate, 0o666)
+    gate.chmod(0o666)
+    program = lab.folder / "pool.py"
+    program.write_text(POOL)
+    program.chmod(0o644)
+    with lab.start("alice", hostile.interpreter(), "-u", str(program), str(gate)) as alice:
+        line = alice.line()
+        assert line == "began 0", alice.process.stderr.read()
+        lab.init("--take-back", str(lab.claims()[0]["gpu"]))
+        for _ in range(39):
+            line = alice.line()
+            assert line.startswith("DriverError GPU ") and "was taken back by root" in line, line
+        with open(gate, "w"):
+            pass
+        assert alice.line() == "done 0"
+        assert alice.wait() == 0
