@@ -84,7 +84,7 @@ std::optional<uid_t> owner_of(DirKind kind) {
       (kind == DirKind::fallback ? std::string(", or ") + init_hint : ""));
 }
 
-constexpr unsigned looks_for_it = 50, looks_while_completed = 3000;
+constexpr unsigned looks_for_it = 50, looks_while_completed = 500;
 
 void pause_between_looks() {
   constexpr timespec pause{0, 10'000'000};
@@ -233,9 +233,10 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
 StateDir open_common(const StateLocation& location) {
   const StatePaths& paths = location.paths;
   for (unsigned looks = 0;; ++looks) {
+    const bool is_to_come = is_being_completed(paths);        // first: the queue has its name before that is over
     auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
     if (system && is_complete(paths)) return std::move(*system);
-    if (!is_being_completed(paths)) break;
+    if (!is_to_come) break;
     if (looks == looks_while_completed)
       throw Error(ErrorCode::unavailable, "thole init is making the state directory still").about(paths.system)
           .hint("try again when it has ended");
@@ -349,9 +350,13 @@ bool StateDir::current() const {
   struct stat now;
   if (::lstat(path.c_str(), &now) != 0) return refuse_unseen(path, errno), false;
   if (now.st_ino != ino || now.st_dev != dev) return false;
-  for (const std::string& other : better)
-    if (exists(other)) return false;
-  return !common || !is_being_completed(*common);
+  // Who comes by a link in the place of the user's directory has another one by now.
+  if (kind == DirKind::personal) {
+    if (::lstat(parent_of(path).c_str(), &now) != 0) return refuse_unseen(path, errno), false;
+    if (!S_ISDIR(now.st_mode)) return false;
+  }
+  if (common && is_being_completed(*common)) return false;   // first: the queue has its name before that is over
+  return std::ranges::none_of(better, exists);
 }
 
 std::vector<Fd> StateDir::lock_for_claim() const {
@@ -412,6 +417,10 @@ bool was_complete(const StatePaths& paths) {
 }
 
 StateDir make_system_dir(const StatePaths& paths) {
+  const std::string unfinished = paths.system + ".new";   // with its name it is open to all
+  ::rmdir(unfinished.c_str());
+  if (!exists(paths.system) && make_with_mode(unfinished, 0755) && ::rename(unfinished.c_str(), paths.system.c_str()) != 0)
+    ::rmdir(unfinished.c_str());
   if (!make_with_mode(paths.system, 0755))
     throw Error(ErrorCode::unavailable, "cannot make the state directory").about(paths.system).because(errno).hint(init_hint);
   Fd there = open_at(AT_FDCWD, paths.system.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

@@ -3,6 +3,8 @@
 
 Each test has a machine of its own (hostile.py), in several surroundings where that makes a difference.
 """
+import os
+
 import pytest
 
 from hostile import SITE_GROUP, USERS, end, lab  # noqa: F401 (a fixture)
@@ -186,3 +188,18 @@ def test_a_full_disk_costs_order_not_claims(lab):
     assert lab.thole("bob", "run", "--no-wait", "--", "true").returncode == 75
     end(alice)
     assert lab.thole("bob", "run", "--no-wait", "--", "true").returncode == 0
+
+
+@in_one_surrounding
+def test_a_queue_below_what_another_account_may_rename_is_refused(lab):
+    """By her own group, which is the first one of that account, too: no line in /etc/group says so."""
+    folder = lab.folder / "project"
+    folder.mkdir()
+    os.chown(folder, USERS["alice"], USERS["alice"])
+    folder.chmod(0o775)
+    words = ["submit", "--on", "0", "--", "true"]
+    assert lab.thole("alice", *words, THOLE_QUEUE_DIR=str(folder / "queue")).returncode == 0
+    with open(lab.folder / "etc/passwd", "a") as accounts:
+        accounts.write(f"service:x:61099:{USERS['alice']}::/:/bin/sh\n")
+    done = lab.thole("alice", *words, THOLE_QUEUE_DIR=str(folder / "queue"))
+    assert done.returncode == 69 and "others can put another directory in the place of the queue's" in done.stderr, done.stderr

@@ -224,6 +224,27 @@ def test_an_init_that_refuses_or_is_ended_before_it_has_looked_has_changed_nothi
 
 
 @in_one_surrounding
+def test_an_init_that_is_ended_says_at_no_moment_that_the_directory_was_complete_before_it_is(lab):
+    """By the lock file beside it, which keeps everybody from claiming when the directory is gone."""
+    run = pathlib.Path(f"/proc/{lab.keeper.pid}/root/run")
+    for _ in range(10):
+        with lab.start("root", lab.program, "init") as init:
+            while init.process.poll() is None:
+                said = (run / "thole.lock").exists() and (run / "thole.lock").stat().st_size > 0
+                assert not said or (run / "thole/queue").exists()
+            assert init.process.returncode == 0
+        lab.run("root", "sh", "-c", "umount /run/thole 2> /dev/null; rm -r /run/thole /run/thole.lock", check=True)
+
+
+@in_one_surrounding
+def test_what_a_killed_init_has_left_closed_is_no_gate(lab):
+    lab.run("root", "sh", "-ec", "mkdir -m 755 /run/thole; umask 077; touch /run/thole/alloc", check=True)
+    assert claims_one(lab, "alice").returncode == 0, "in a fallback"
+    assert "members" not in lab.init().stdout
+    assert claims_one(lab, "bob").returncode == 0
+
+
+@in_one_surrounding
 def test_nobody_claims_in_a_fallback_while_init_looks_there(lab):
     alice = lab.hold("alice", "--on", "3")
     with lab.start("root", lab.program, "init") as init:

@@ -97,13 +97,11 @@ void ClaimDirectory::check_file(int fd, const std::string& name) const {
 }
 
 void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
-  std::string hint = init_hint;
+  std::string hint = init_of(state_);
   if (is_want(reason)) hint = mend_of_want(reason);
   if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
   if (reason == ELOOP || reason == EISDIR || (reason == EACCES && state_.mine)) hint = way_to_replace(name);
   if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
-  if (reason == ENOENT && state_.kind != DirKind::system)
-    hint = init_of(state_);
   throw Error(ErrorCode::unavailable, reason == ENOENT ? "a node of the state directory is missing" : "cannot open")
       .about(path() + "/" + name).because(reason).hint(hint);
 }

@@ -31,7 +31,7 @@ std::vector<NodeLock> node_locks(const std::vector<RecordedNode>& nodes, uid_t o
     for_each_open_file_of_any_thread(pid, [&](pid_t thread, const OpenFile& open) {
       const RecordedNode* node = node_with(nodes, open.device, open.inode);
       if (!node) return;
-      const bool ours = S_ISFIFO(open.mode) && (open.mode & 0777) != 0 && open.uid == owner;
+      const bool ours = S_ISFIFO(open.mode) && (open.mode & given_up) == 0 && open.uid == owner;
       if (ours && !has_flock(thread, open.fd)) return;
       if (ours && !explained.contains(node)) found.push_back({node->name, pid});
       explained.insert(node);

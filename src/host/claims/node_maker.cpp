@@ -15,6 +15,11 @@
 namespace thole::host {
 namespace {
 
+void mark_given_up(int node) {
+  struct stat about;
+  if (::fstat(node, &about) == 0) (void)!::fchmod(node, (about.st_mode & 0777) | given_up);
+}
+
 constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
 
 bool look(int directory, const std::string& name, struct stat& found) {
@@ -97,8 +102,9 @@ bool NodeMaker::renew_fifo(const std::string& name) const {
 void NodeMaker::replace_fifo(const std::string& name) const {
   ::unlinkat(directory_, unfinished(name).c_str(), 0);
   make_fifo(unfinished(name));
-  (void)!::fchmodat(directory_, name.c_str(), 0, 0);  // see give_up
+  const Fd before = open_at(directory_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   name_finished(name);
+  if (before) mark_given_up(before.get());
 }
 
 void NodeMaker::mark(const std::string& name, bool marked) const {
@@ -109,7 +115,7 @@ void NodeMaker::mark(const std::string& name, bool marked) const {
 }
 
 void NodeMaker::give_up(int lock, const std::string& name) const {
-  (void)!::fchmod(lock, 0);
+  mark_given_up(lock);
   ::unlinkat(directory_, name.c_str(), 0);
 }
 

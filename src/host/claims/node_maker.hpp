@@ -44,7 +44,7 @@ class NodeMaker {
   // closed to newcomers; false: it is to be made anew the next time.
   bool renew_fifo(const std::string& name) const;
 
-  // A new FIFO in place of the old one, whoever has that locked: it is marked (give_up).
+  // A new FIFO in place of the old one, whoever has that locked: that is marked (layout.hpp, given_up).
   void replace_fifo(const std::string& name) const;
 
   // While a FIFO is marked, whoever locks it does not get it (layout.hpp, being_taken).

@@ -169,6 +169,7 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
       dir_(made(paths, wish, report_)),
       maker_(dir_.fd.get(), dir_.path, access_wanted()), take_back_(dir_.fd.get(), maker_, wish.take_back, wish.before) {
   report_.directory = dir_.path;
+  if (is_complete(paths)) ::unlinkat(dir_.fd.get(), completing_file, 0);   // of one that was killed
   // A file system that is gone has given its device's number away: nobody has anything of it open any more.
   std::erase_if(before_.nodes, [this](const RecordedNode& node) {
     return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
@@ -176,14 +177,17 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
   report_.group = gate();
 }
 
-// Without a word about it: as it is now.
+// Without a word about it: as it is now, by the first that has its access. An init that was killed may have left others.
 Access SystemInit::access_wanted() const {
   if (wish_.group) return {0660, wish_.group};
-  struct stat found;
-  const bool seen = ::fstatat(dir_.fd.get(), "alloc", &found, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!seen) refuse_unseen(dir_.path + "/alloc", errno);   // or it would be opened to everybody
-  const bool there = seen && S_ISREG(found.st_mode);
-  if (!wish_.everybody && there && (found.st_mode & 0006) == 0) return {0660, found.st_gid};
+  for (const char* name : {"alloc", "who", "queue"}) {
+    struct stat found;
+    const bool seen = ::fstatat(dir_.fd.get(), name, &found, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!seen) refuse_unseen(dir_.path + "/" + name, errno);   // or it would be opened to everybody
+    const bool is_finished = seen && S_ISREG(found.st_mode) && (found.st_mode & 0060) == 0060;
+    if (is_finished && !wish_.everybody && (found.st_mode & 0006) == 0) return {0660, found.st_gid};
+    if (is_finished) break;
+  }
   return {0666, ::getegid()};
 }
 
@@ -352,7 +356,7 @@ std::optional<bool> SystemInit::is_locked(const RecordedNode& node) const {
   if (!opened) return errno == ESTALE ? std::optional(false) : std::nullopt;
   struct stat found;
   if (::fstat(opened.get(), &found) != 0 || found.st_ino != node.inode) return std::nullopt;
-  return (found.st_mode & 0777) != 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
+  return (found.st_mode & given_up) == 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 // A unit whose lock was deleted under a living claim is left out until that claim has ended: without a node nobody can claim it
@@ -456,10 +460,10 @@ void SystemInit::complete() {
         .about(directory)
         .hint("wait until it has ended, or: sudo thole init --force");
   }
-  write_record();   // nobody claims here before
   maker_.replace_file("queue", [this](int fd) {
     if (!make_queue(fd)) report_.cautions.push_back(dir_.path + " is full; waiting is without order until there is space");
   });
+  write_record();   // after it: a directory that was complete and is not keeps everybody from claiming
   ::unlinkat(dir_.fd.get(), completing_file, 0);
   if (!claim.empty()) report_.cautions.push_back(directory + " is given up although a GPU is claimed in it; " + claim);
 }

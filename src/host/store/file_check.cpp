@@ -190,6 +190,15 @@ void refuse_locked(const std::string& path) {
       .hint("continue or end that process (kill -CONT, kill)");
 }
 
+void refuse_others(int directory, const std::string& name) {
+  struct stat about;
+  if (::fstat(directory, &about) != 0)
+    throw Error(ErrorCode::unavailable, "cannot look at the queue's directory").about(name).because(errno);
+  if (about.st_uid == ::geteuid() && (about.st_mode & 077) == 0) return;
+  throw Error(ErrorCode::unavailable, "what is in the place of the queue's directory by now is not yours alone")
+      .about(name).hint("see who may write to those above it, or name another: --queue-dir, THOLE_QUEUE_DIR");
+}
+
 std::string lost_index(const std::string& path) { return path + "-shm.lost"; }
 std::string untold_index(const std::string& path) { return path + "-shm.untold"; }
 

@@ -36,6 +36,9 @@ LogLook look_at_log(const std::string& path);
 // all others wait for that. Asked as the look at the log is.
 void refuse_locked(const std::string& path);
 
+// Throws where this open directory, which is to be a queue's, is not the user's alone.
+void refuse_others(int directory, const std::string& name);
+
 // Says, as long as this descriptor of the queue's directory is open, that somebody has the log of this file open: for where log
 // and index are removed together.
 void say_log_is_there(int directory, std::uint64_t file);

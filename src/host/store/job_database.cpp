@@ -213,6 +213,7 @@ bool JobDatabase::open_what_is_there() {
   const std::string here = directory_ + "/.";      // itself, where its name is a link
   guard_ = open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY);
   if (!guard_) throw Error(ErrorCode::unavailable, "cannot open the queue's directory").about(directory_).because(errno);
+  refuse_others(guard_.get(), directory_);         // what was looked at may have been exchanged since
   ::flock(guard_.get(), LOCK_SH | LOCK_NB);
   way_ = way_into(guard_.get(), directory_);
   const std::string path = way_to_file();

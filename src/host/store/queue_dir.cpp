@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <linux/magic.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -79,6 +81,16 @@ std::vector<Candidate> candidates(const QueuePaths& paths) {
   return all;
 }
 
+// By the first group of an account of this machine; what a directory service has is not all listed.
+bool is_of_another_account(gid_t gid, uid_t uid) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(::fopen("/etc/passwd", "re"), ::fclose);
+  std::vector<char> text(1 << 16);
+  passwd entry{}, *found = nullptr;
+  while (file && ::fgetpwent_r(file.get(), &entry, text.data(), text.size(), &found) == 0)
+    if (found->pw_gid == gid && found->pw_uid != uid) return true;
+  return false;
+}
+
 // Who has a group of his own (as most distributions give it) shares with nobody what it may write.
 bool is_own_group(gid_t gid, uid_t uid) {
   std::vector<char> text(1 << 16);
@@ -89,7 +101,7 @@ bool is_own_group(gid_t gid, uid_t uid) {
   if (::getgrgid_r(gid, &entry, text.data(), text.size(), &members) != 0 || !members) return false;
   for (char** member = members->gr_mem; *member; ++member)
     if (name != *member) return false;
-  return name == members->gr_name;
+  return name == members->gr_name && !is_of_another_account(gid, uid);
 }
 
 // An access list gives its users what the group's bits allow at most.

@@ -5,10 +5,14 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "base/text.hpp"
+#include "host/claims/announced.hpp"
 #include "host/claims/guard.hpp"
+#include "host/claims/layout.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
@@ -93,6 +97,16 @@ TEST_F(StateDirTest, APersonalDirectoryMustBeMineAlone) {
             std::string::npos);
 }
 
+// Whoever begins by then has another directory: a link is nobody's own.
+TEST_F(StateDirTest, APersonalDirectoryThatIsReachedByALinkIsNotCurrent) {
+  const std::string own = folder.path + "/own", away = folder.path + "/away";
+  const StateDir dir = open_state_dir(StateLocation::personal(own, "machine"));
+  EXPECT_TRUE(dir.current());
+  std::filesystem::rename(own, away);
+  std::filesystem::create_symlink(away, own);
+  EXPECT_FALSE(dir.current());
+}
+
 TEST_F(StateDirTest, LookingMakesNothing) {
   EXPECT_FALSE(find_state_dir(StateLocation::common(paths)));
   EXPECT_FALSE(find_state_dir(StateLocation::named(folder.path + "/none")));
@@ -111,6 +125,37 @@ TEST_F(StateDirTest, OneOfTheSystemThatWasDeletedGivesWayToNoFallback) {
   EXPECT_NE(trouble([&] { open(); }).find("deleted"), std::string::npos);
   std::filesystem::remove_all(paths.system);
   EXPECT_NE(trouble([&] { open(); }).find("thole init"), std::string::npos);
+}
+
+// Also where it is completed in the middle of a look.
+TEST_F(StateDirTest, NoLookTakesAFallbackForCurrentWhileTheSystemsIsCompletedOrAfterwards) {
+  paths.system_owner = ::geteuid();
+  const StateDir fallback = open(), system = make_system_dir(paths);
+  const NodeMaker maker(system.fd.get(), system.path, {});
+  std::atomic<unsigned> begun{0}, over{0};
+  std::atomic<bool> end{false};
+  std::thread init([&] {
+    while (!end) {
+      Fd completing = announce(system.fd.get(), maker, completing_file);
+      ++begun;
+      std::ofstream(paths.system + "/queue");
+      completing.reset();
+      ++over;
+      std::filesystem::remove(paths.system + "/queue");
+    }
+  });
+  unsigned wrong = 0;
+  for (unsigned looks = 0; looks < 5'000;) {         // from beginning to end in one such time
+    const unsigned time = begun;
+    if (time == over) continue;
+    const bool current = fallback.current();
+    if (over != time - 1) continue;
+    ++looks;
+    wrong += current;
+  }
+  end = true;
+  init.join();
+  EXPECT_EQ(wrong, 0u);
 }
 
 TEST_F(StateDirTest, AClaimOfTheSystemsDirectoryLocksNoneOfItsParts) {

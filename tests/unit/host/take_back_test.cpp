@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/text.hpp"
 #include "unit/host/claims_fixture.hpp"
@@ -52,6 +53,24 @@ struct TakingBack : testing::Test {
   std::vector<ToTakeBack> units{{"GPU-0", ""}};
   std::vector<Fd> kept;
 };
+
+// A name that is closed for a moment ends who opens it then, and for good where init is killed there.
+TEST_F(TakingBack, ANodeThatIsMadeAnewIsAtNoMomentClosedToOthers) {
+  const NodeMaker init_of(directory.get(), folder.path, {0666, std::nullopt});
+  init_of.replace_fifo("gpu.GPU-0");
+  std::atomic<bool> end{false};
+  std::thread init([&] {
+    for (int i = 0; i < 2'000; ++i) init_of.replace_fifo("gpu.GPU-0");
+    end = true;
+  });
+  unsigned closed = 0;
+  while (!end) {
+    struct stat node;
+    if (::fstatat(directory.get(), "gpu.GPU-0", &node, 0) != 0 || (node.st_mode & 0777) == 0) ++closed;
+  }
+  init.join();
+  EXPECT_EQ(closed, 0u);
+}
 
 // Who had it before cannot be told then: so who has an account may have got it since.
 TEST_F(TakingBack, WhereTheKernelsListIsTooLongWhoHasNoAccountLosesItAndNobodyElse) {

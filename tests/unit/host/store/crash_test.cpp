@@ -58,7 +58,7 @@ TEST_F(PowerLoss, AtAnyMomentKeepsEveryJobThatWasAcknowledged) {
   for (int i = 0; i < images; ++i) {
     const std::size_t moment = random() % (disk.moments() + 1);
     const std::string image = directory + "/image";
-    std::filesystem::create_directory(image);
+    make_queue_directory(image);
     disk.image(moment, directory, image, random);
     SqliteJobStore after(JobStoreOptions{.directory = image});
     std::size_t promised = 0;
@@ -83,7 +83,7 @@ TEST_F(PowerLoss, WhatWasEditedStaysSo) {
   std::mt19937 random(5);
   for (int i = 0; i < 30; ++i) {
     const std::string image = directory + "/image";
-    std::filesystem::create_directory(image);
+    make_queue_directory(image);
     disk.image(disk.moments(), directory, image, random);
     SqliteJobStore after(JobStoreOptions{.directory = image});
     EXPECT_EQ(after.jobs({}).at(0).terms.priority, 7) << "image " << i;
@@ -106,7 +106,7 @@ TEST_F(PowerLoss, TheQueueGoesOnInWhatWasLeft) {
   a_busy_hour();
   std::mt19937 random(7);
   const std::string image = directory + "/image";
-  std::filesystem::create_directory(image);
+  make_queue_directory(image);
   disk.image(disk.moments(), directory, image, random);
   SqliteJobStore after(JobStoreOptions{.directory = image});
   const port::Submission one = job();
@@ -122,7 +122,7 @@ TEST_F(PowerLoss, MayUndoWhatWasNotPromised) {
   std::mt19937 random(3);
   for (int i = 0; i < 30; ++i) {
     const std::string image = directory + "/image";
-    std::filesystem::create_directory(image);
+    make_queue_directory(image);
     disk.image(disk.moments(), directory, image, random);
     SqliteJobStore after(JobStoreOptions{.directory = image});
     undone += after.jobs({}).at(0).counts[TaskState::done] < 20;
@@ -163,7 +163,7 @@ TEST_P(PowerLossOfTakes, NoneIsQueuedAgain) {
     const std::size_t moment = taken[random() % taken.size()].moment + random() % 3;
     if (moment > disk.moments()) continue;
     const std::string image = directory + "/image";
-    std::filesystem::create_directory(image);
+    make_queue_directory(image);
     disk.image(moment, directory, image, random);
     SqliteJobStore after(JobStoreOptions{.directory = image});
     after.booted(boots("the next boot"), at(1'000));
@@ -277,7 +277,7 @@ TEST_F(PowerLoss, OfAJobThatNobodyWorksForNoMoreHasBegunThanIsKnown) {
   EXPECT_EQ(disk.syncs(), syncs) << "that is on the disk";
   std::mt19937 random(12);
   const std::string image = directory + "/image";
-  std::filesystem::create_directory(image);
+  make_queue_directory(image);
   disk.image(moment, directory, image, random);
   SqliteJobStore after(JobStoreOptions{.directory = image});
   after.booted(boots("the next boot"), at(1'000));

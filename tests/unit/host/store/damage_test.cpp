@@ -1,4 +1,6 @@
 // A read that the disk refuses is told as such: advice to set a sound queue aside would throw it away.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -35,6 +37,20 @@ class Damage : public QueueTest {
 
   DiskOfTests disk;
 };
+
+// Between the look at it and its opening others may have exchanged it.
+TEST_F(Damage, ADirectoryThatIsNotOnesOwnAloneIsNoQueue) {
+  store.reset();
+  ASSERT_EQ(::chmod(directory.c_str(), 0770), 0);
+  std::string text;
+  try {
+    open();
+    (void)store->jobs({});
+  } catch (const Error& error) {
+    text = error.full();
+  }
+  EXPECT_NE(text.find("not yours alone"), std::string::npos) << text;
+}
 
 TEST_F(Damage, AReadThatFailsOnceIsNone) {
   unsigned told = 0;

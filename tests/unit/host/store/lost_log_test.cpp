@@ -204,7 +204,7 @@ TEST_F(LostLog, AFileAndItsLogThatArePutBackFromABackupAreWhole) {
       std::filesystem::copy_file(from + part, to + part, std::filesystem::copy_options::overwrite_existing);
   };
   const std::string backup = directory + "/backup";
-  std::filesystem::create_directory(backup);
+  make_queue_directory(backup);
   model::JobId last = 0;
   for (int i = 0; i < 6; ++i) last = submit();
   store.reset();

@@ -11,6 +11,12 @@
 
 namespace thole::host {
 
+// A queue's is its owner's alone.
+inline void make_queue_directory(const std::string& path) {
+  std::filesystem::create_directory(path);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
 inline WallTime at(std::int64_t seconds) { return WallTime(Seconds(1'800'000'000 + seconds)); }
 
 inline port::Submission job(std::uint64_t tasks = 1, std::string name = "") {

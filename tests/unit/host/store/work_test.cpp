@@ -238,10 +238,10 @@ TEST_F(Work, ItsOriginIsOfWhatIsInTheFile) {
   const std::uint32_t origin = store->origin();
   store.reset();
   const std::string copy = directory + "/copy", other = directory + "/other";
-  std::filesystem::create_directory(copy);
+  make_queue_directory(copy);
   for (const char* name : {"/queue.db", "/queue.db-wal"}) std::filesystem::copy_file(directory + name, copy + name);
   EXPECT_EQ(SqliteJobStore(JobStoreOptions{.directory = copy}).origin(), origin);
-  std::filesystem::create_directory(other);
+  make_queue_directory(other);
   SqliteJobStore another(JobStoreOptions{.directory = other});
   EXPECT_NE(another.origin(), origin);
   { Database db(other + "/queue.db", nullptr); db.execute("UPDATE queue SET secret = x'000102030405060708090a0b0c0d0e0f'"); }
