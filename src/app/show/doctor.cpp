@@ -128,7 +128,7 @@ class Examination {
       if (gpu.compute_mode.value_or("") == "prohibited")
         add(name, Result::problem, "compute mode is prohibited: no program can use it",
             fmt::format("sudo nvidia-smi -i {} -c DEFAULT", name_of(gpu, g)));
-      if (gpu.mig_mode && gpu.mig.empty())
+      if (gpu.mig_mode && gpu.mig.empty() && gpu.health == model::Health::ok)
         add(name, Result::warning, "MIG mode is on but there are no instances, so nothing can be claimed",
             fmt::format("sudo nvidia-smi mig -i {} -cgi 0 -C, or switch it off: sudo nvidia-smi -i {} -mig 0", name_of(gpu, g),
                         name_of(gpu, g)));

@@ -76,7 +76,8 @@ class StatusTable {
     Row row = figures(std::to_string(g), short_model(whole.model), whole.use, whole.memory_mib);
     row.cells.push_back({"MIG"});
     row.cells.insert(row.cells.end(), 3, Cell{"-"});
-    row.cells.push_back({whole.mig.empty() ? "no instances" : ""});
+    const bool told = whole.health == model::Health::ok;
+    row.cells.push_back({!whole.mig.empty() ? "" : told ? "no instances" : to_string(whole.health)});
     rows_.push_back(std::move(row));
   }
 

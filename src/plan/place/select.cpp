@@ -60,6 +60,9 @@ std::optional<Indices> by_index(const std::string& word, const model::Snapshot& 
   Indices found = *gpu < snapshot.machine.gpus.size() ? units_of_gpu(*gpu, units) : Indices{};
   if (instance) std::erase_if(found, [&](std::size_t i) { return units[i].instance != *instance; });
   if (!found.empty()) return found;
+  if (*gpu < snapshot.machine.gpus.size() && !snapshot.machine.gpus[*gpu].health_reason.empty())   // it may have others
+    throw DriverTrouble(Error(ErrorCode::unavailable, snapshot.machine.gpus[*gpu].health_reason).about("GPU " + word)
+                            .hint("thole doctor"));
   if (*gpu < snapshot.machine.gpus.size() && instance) {
     const std::size_t n = snapshot.machine.gpus[*gpu].mig.size();
     throw Error(ErrorCode::usage, fmt::format("GPU {} {}", *gpu, n ? "has " + plural(n, "instance") : "is not partitioned"))
