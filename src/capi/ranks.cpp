@@ -4,8 +4,8 @@
 
 #include "app/claim/binding.hpp"
 #include "app/claim/claim_variables.hpp"
-#include "app/claim/taken_back.hpp"
 #include "app/claim/outer_claim.hpp"
+#include "app/claim/taken_back.hpp"
 #include "base/error.hpp"
 #include "capi/handles.hpp"
 #include "model/json.hpp"

@@ -232,11 +232,17 @@ std::optional<StateDir> find_fallback(const StatePaths& paths) {
 
 StateDir open_common(const StateLocation& location) {
   const StatePaths& paths = location.paths;
-  for (unsigned looks = 0;; ++looks) {
-    const bool is_to_come = is_being_completed(paths);        // first: the queue has its name before that is over
+  const auto complete = [&] {
     auto system = open_checked(paths.system, DirKind::system, paths.system_owner);
-    if (system && is_complete(paths)) return std::move(*system);
-    if (!is_to_come) break;
+    if (system && !is_complete(paths)) system.reset();
+    return system;
+  };
+  for (unsigned looks = 0;; ++looks) {
+    if (auto system = complete()) return std::move(*system);
+    if (!is_being_completed(paths)) {
+      if (auto system = complete()) return std::move(*system);   // the queue has its name before that is over
+      break;
+    }
     if (looks == looks_while_completed)
       throw Error(ErrorCode::unavailable, "thole init is making the state directory still").about(paths.system)
           .hint("try again when it has ended");

@@ -8,6 +8,15 @@ from hostile import end, lab  # noqa: F401 (lab: a fixture)
 from init_tools import claims_one, in_one_surrounding
 from run_tools import eventually
 
+
+def gate_of(lab):
+    """A FIFO: what reads it waits until somebody has opened it to write, and closed it."""
+    gate = lab.folder / "gate"
+    os.mkfifo(gate, 0o666)
+    gate.chmod(0o666)
+    return gate
+
+
 @in_one_surrounding
 def test_a_gpu_that_nobody_holds_is_not_taken_back_and_that_is_said(lab):
     lab.init()
@@ -80,9 +89,7 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
 @in_one_surrounding
 def test_map_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
     lab.init()
-    gate = lab.folder / "gate"
-    os.mkfifo(gate, 0o666)
-    gate.chmod(0o666)
+    gate = gate_of(lab)
     task = f'echo "$0"; [ "$0" = second ] || cat {gate}'
     alice = lab.start("alice", lab.program, "map", "-j", "1", "--on", "3", "sh", "-c", task, ":::", "first", "second")
     with open(gate, "w"):                     # opened: the first task reads
@@ -138,9 +145,7 @@ if __name__ == "__main__":
 def test_a_pool_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
     """Nor do those begin that its worker was given ahead."""
     lab.init()
-    gate = lab.folder / "gate"
-    os.mkfifo(gate, 0o666)
-    gate.chmod(0o666)
+    gate = gate_of(lab)
     program = lab.folder / "pool.py"
     program.write_text(POOL)
     program.chmod(0o644)

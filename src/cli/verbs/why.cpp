@@ -161,10 +161,10 @@ int of_words(Context& context, const app::Overview& overview) {
       json["units"].push_back(unit_why_to_json(units.back()));
       any = true;
     }
+    if (any) continue;
     const std::string& ill = overview.snapshot.machine.gpus[gpu].health_reason;
-    const std::string why =
-        ill.empty() ? "MIG mode is on and there are no instances, so there is nothing to claim" : printable(ill);
-    if (!any) text += fmt::format("GPU {}: {}\n", gpu, why);
+    const char* no_instances = "MIG mode is on and there are no instances, so there is nothing to claim";
+    text += fmt::format("GPU {}: {}\n", gpu, ill.empty() ? no_instances : printable(ill));
   }
   text = render(units, context.screen) + text;
   if (!named.claims.empty()) json["claims"] = model::Json::array();

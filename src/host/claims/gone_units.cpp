@@ -1,9 +1,7 @@
 #include "host/claims/gone_units.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 
-#include <cerrno>
 #include <map>
 
 #include "base/made.hpp"
@@ -11,13 +9,9 @@
 #include "base/words.hpp"
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/layout.hpp"
+#include "host/process/signal_process.hpp"
 
 namespace thole::host {
-namespace {
-
-bool has_ended(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
-
-}  // namespace
 
 std::vector<std::string> told_of_gone(int directory, const std::set<std::string>& gone,
                                       const std::set<std::string>& partitioned) {
@@ -35,19 +29,21 @@ std::vector<std::string> told_of_gone(int directory, const std::set<std::string>
                                  "take it back: sudo thole init --take-back {0}", key, describe_keeper(node.get())));
       continue;
     }
-    std::erase_if(takers, has_ended);
+    std::erase_if(takers, [](pid_t pid) { return !is_any_process(pid); });
     for (pid_t pid : takers) ++holders[pid];
     if (takers.empty()) of_ended[describe_keeper(node.get())].push_back(key);
   }
-  const std::string_view until = "never forgotten, and all of a GPU that was partitioned then can be claimed beside";
+  const auto until_then = [](std::size_t number) {
+    return fmt::format("{} never forgotten, and all of a GPU that was partitioned then can be claimed beside {}",
+                       number == 1 ? "it is" : "they are", number == 1 ? "it" : "them");
+  };
   for (const auto& [sentence, keys] : of_ended)
     told.push_back(fmt::format("{} {} gone and kept locked: {}; while that is so, {}", join(some_of(keys), ", "),
-                               keys.size() == 1 ? "is" : "are", sentence,
-                               keys.size() == 1 ? fmt::format("it is {} it", until) : fmt::format("they are {} them", until)));
+                               keys.size() == 1 ? "is" : "are", sentence, until_then(keys.size())));
   for (const auto& [pid, number] : holders)
     told.push_back(fmt::format("{} keeps the lock{}: end it, or {}", describe_process(pid),
                                number == 1 ? " of 1 unit that is gone" : fmt::format("s of {} units that are gone", number),
-                               number == 1 ? fmt::format("it is {} it", until) : fmt::format("they are {} them", until)));
+                               until_then(number)));
   return told;
 }
 

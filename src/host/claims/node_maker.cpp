@@ -15,12 +15,12 @@
 namespace thole::host {
 namespace {
 
+constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
+
 void mark_given_up(int node) {
   struct stat about;
   if (::fstat(node, &about) == 0) (void)!::fchmod(node, (about.st_mode & 0777) | given_up);
 }
-
-constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
 
 bool look(int directory, const std::string& name, struct stat& found) {
   return ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;

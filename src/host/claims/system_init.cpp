@@ -185,8 +185,9 @@ Access SystemInit::access_wanted() const {
     const bool seen = ::fstatat(dir_.fd.get(), name, &found, AT_SYMLINK_NOFOLLOW) == 0;
     if (!seen) refuse_unseen(dir_.path + "/" + name, errno);   // or it would be opened to everybody
     const bool is_finished = seen && S_ISREG(found.st_mode) && (found.st_mode & 0060) == 0060;
-    if (is_finished && !wish_.everybody && (found.st_mode & 0006) == 0) return {0660, found.st_gid};
-    if (is_finished) break;
+    if (!is_finished) continue;
+    if (wish_.everybody || (found.st_mode & 0006) != 0) break;
+    return {0660, found.st_gid};
   }
   return {0666, ::getegid()};
 }

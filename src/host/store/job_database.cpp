@@ -104,9 +104,7 @@ JobDatabase::Files JobDatabase::files_of(const std::string& path) {
   return {file_identity(path), file_identity(path + "-wal"), file_identity(path + "-shm")};
 }
 
-JobDatabase::Files JobDatabase::files_there() const {
-  return files_of(name());
-}
+JobDatabase::Files JobDatabase::files_there() const { return files_of(name()); }
 
 // Whoever is told so drops what he has of it: not said of a file that only cannot be looked at.
 bool JobDatabase::replaced() const try {

@@ -60,18 +60,17 @@ std::optional<Indices> by_index(const std::string& word, const model::Snapshot& 
   Indices found = *gpu < snapshot.machine.gpus.size() ? units_of_gpu(*gpu, units) : Indices{};
   if (instance) std::erase_if(found, [&](std::size_t i) { return units[i].instance != *instance; });
   if (!found.empty()) return found;
-  if (*gpu < snapshot.machine.gpus.size() && !snapshot.machine.gpus[*gpu].health_reason.empty())   // it may have others
-    throw DriverTrouble(Error(ErrorCode::unavailable, snapshot.machine.gpus[*gpu].health_reason).about("GPU " + word)
-                            .hint("thole doctor"));
-  if (*gpu < snapshot.machine.gpus.size() && instance) {
-    const std::size_t n = snapshot.machine.gpus[*gpu].mig.size();
+  if (*gpu >= snapshot.machine.gpus.size()) no_such(word, snapshot, units);
+  const model::Gpu& whole = snapshot.machine.gpus[*gpu];
+  if (!whole.health_reason.empty())              // it may have others
+    throw DriverTrouble(Error(ErrorCode::unavailable, whole.health_reason).about("GPU " + word).hint("thole doctor"));
+  if (instance) {
+    const std::size_t n = whole.mig.size();
     throw Error(ErrorCode::usage, fmt::format("GPU {} {}", *gpu, n ? "has " + plural(n, "instance") : "is not partitioned"))
         .about(word).hint("thole status --list names them");
   }
-  if (*gpu < snapshot.machine.gpus.size())
-    throw Error(ErrorCode::usage, "it is in MIG mode and has no instances").about("GPU " + word)
-        .hint("nvidia-smi mig -cgi … -C makes them");
-  no_such(word, snapshot, units);
+  throw Error(ErrorCode::usage, "it is in MIG mode and has no instances").about("GPU " + word)
+      .hint("nvidia-smi mig -cgi … -C makes them");
 }
 
 Indices by_pci(const model::PciAddress& pci, const model::Snapshot& snapshot, const std::vector<Unit>& units) {

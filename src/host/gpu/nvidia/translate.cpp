@@ -181,7 +181,7 @@ void apply(model::Gpu& gpu, const RawIdentity& raw) {
 void apply(model::Gpu& gpu, const RawUse& raw) {
   bool has_memory = raw.memory && raw.memory.value.total > 0;
   if (has_memory) gpu.memory_mib = to_mib(raw.memory.value.total);
-  if (raw.mig_mode || !is_untold(raw.mig_mode.rc)) gpu.mig_mode = raw.mig_mode && raw.mig_mode.value == 1;
+  if (!is_untold(raw.mig_mode.rc)) gpu.mig_mode = raw.mig_mode && raw.mig_mode.value == 1;
   // No memory of its own (GB10, Jetson): what is in use is the host's, and says nothing about who computes.
   bool none_of_its_own = (raw.memory && raw.memory.value.total == 0) || raw.memory.rc == abi::not_supported;
   if (none_of_its_own && !gpu.mig_mode) gpu.coherent = true;
