@@ -5,7 +5,7 @@ import os
 
 import hostile
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
-from init_tools import claims_one, in_one_surrounding
+from init_tools import claims_one, in_one_surrounding, key_of
 from run_tools import eventually
 
 
@@ -80,7 +80,12 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
     for words in (["--on", "3"], ["-g", "2"]):
         done = lab.thole("alice", "run", *words, "--no-wait", "--", "true", **inside)
         assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
-    assert lab.thole("alice", "run", "--in", claim, "--", "true").returncode == 69
+    done = lab.thole("alice", "run", "--in", claim, "--", "true")
+    assert done.returncode == 69 and "was taken back by root" in done.stderr, done.stderr
+    told = lab.thole("alice", "why", claim, check=True).stdout
+    assert "GPU 3 was taken back by root: others may have claimed it since" in told and "the claim holds" not in told, told
+    told = " ".join(lab.thole("alice", "extend", claim, "2h", check=True).stderr.split())
+    assert f"{key_of(lab, 3)} was taken back by root" in told and key_of(lab, 2) not in told, told
     assert lab.thole("alice", "run", "--on", "2", "--no-wait", "--", "true", **inside).returncode == 0
     end(bob)
     lab.thole("alice", "release", claim, check=True)

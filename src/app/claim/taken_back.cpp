@@ -28,4 +28,17 @@ void refuse_taken_back(const Acquired& acquired) {
     throw DriverTrouble(Error(ErrorCode::unavailable, told.front()).hint("leave that claim, and claim another GPU"));
 }
 
+std::vector<std::string> taken_from(port::ClaimStore& store, const KeptClaim& claim) {
+  const std::vector<model::Holding> holdings = store.holdings();
+  std::vector<std::string> taken = store.own_claim(last_part(claim.id));
+  std::erase_if(taken, [&](const std::string& key) {
+    const auto may_be_its = [&](const model::Holding& one) {
+      return one.key == key && (!one.verified || one.id.empty() || one.id == last_part(claim.id));
+    };
+    return std::ranges::any_of(holdings, may_be_its) || !store.knows_any({key});
+  });
+  if (!taken.empty() && store.own_claim(last_part(claim.id)).empty()) taken.clear();   // it has ended meanwhile
+  return taken;
+}
+
 }  // namespace thole::app

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/claim/acquire.hpp"
+#include "app/claim/holding.hpp"
 
 namespace thole::app {
 
@@ -14,5 +15,8 @@ std::vector<std::string> taken_back(const Acquired& acquired);
 
 // For what is about to begin there. Throws DriverTrouble.
 void refuse_taken_back(const Acquired& acquired);
+
+// Those units of a claim of ours, asked from outside it, that it does not hold any more: nobody does, or others are known to.
+std::vector<std::string> taken_from(port::ClaimStore& store, const KeptClaim& claim);
 
 }  // namespace thole::app

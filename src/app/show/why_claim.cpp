@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/claim/taken_back.hpp"
 #include "base/text.hpp"
 #include "plan/place/why.hpp"
 
@@ -73,6 +74,10 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
   const std::vector<model::Holding> holdings = holdings_of(store, claim);
   ClaimWhy answer{claim.id, labels_of(units, machine), {}};
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
+  const std::vector<std::string> taken = taken_from(store, claim);
+  if (!taken.empty())
+    answer.sentences.push_back(fmt::format("{} was taken back by root: others may have claimed it since",
+                                           name_gpus(labels_of(units_of(taken, machine), machine))));
   for (std::string& sentence : unverified(holdings)) answer.sentences.push_back(std::move(sentence));
   for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))
     answer.sentences.push_back(std::move(sentence));
@@ -84,7 +89,7 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
     const model::Use& use = machine.units[unit].unit.use_of(machine.snapshot.machine);
     return use.processes.known() && (*use.processes).empty();
   });
-  if (unused && !units.empty() && !overdue)
+  if (unused && !units.empty() && !overdue && taken.empty())
     answer.sentences.emplace_back("no process uses its GPUs at the moment, but the claim holds them");
   return answer;
 }

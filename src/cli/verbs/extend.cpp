@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/claim/holding.hpp"
+#include "app/claim/taken_back.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/claim_search.hpp"
@@ -44,6 +45,10 @@ int extend(Context& context) {
   const app::KeptClaim claim =
       app::find_claim(claim_search(context), words.size() == 2 ? words.front() : std::string());
   const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
+  const app::ClaimSearch search = claim_search(context);
+  port::ClaimStore* store = claim.inner_store ? claim.inner_store.get() : search.store;
+  for (const std::string& key : store ? app::taken_from(*store, claim) : std::vector<std::string>{})
+    context.note(fmt::format("{} was taken back by root: others may have claimed it since", printable(key, 60)));
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
   else

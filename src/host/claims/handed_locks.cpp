@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/claims/fifo_store.hpp"
 #include "host/claims/inner.hpp"
@@ -81,6 +82,8 @@ void FifoStore::check(const std::string& id, const std::vector<std::string>& uni
   };
   for (const Fd& fd : handed) {
     const auto file = opened(fd.get());
+    if (const std::string was = replaced_fifo_of_root(fd.get()); !was.empty())
+      throw Error(ErrorCode::unavailable, printable(was, 100) + " was taken back by root, or deleted, and made anew").about(id);
     if (!file || (!expected.has(*file) && !is_note(*file)))
       throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim, or one that was deleted")
           .about(id);
