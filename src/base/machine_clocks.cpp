@@ -47,12 +47,13 @@ const ClocksAhead& clocks_ahead() {
 
 Millis of_ticks(std::uint64_t ticks) { return Millis{ticks * 1000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))}; }
 
-Millis since_boot() {
+std::chrono::nanoseconds machine_up() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
-  const auto ours = std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
-  return std::chrono::duration_cast<Millis>(ours - clocks_ahead().boottime);
+  return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec} - clocks_ahead().boottime;
 }
+
+Millis since_boot() { return std::chrono::duration_cast<Millis>(machine_up()); }
 
 std::optional<Millis> known_since_boot() { return clocks_ahead().known ? std::optional(since_boot()) : std::nullopt; }
 

@@ -22,7 +22,8 @@ inline Millis for_all(SteadyTime time) {
 }
 
 Millis of_ticks(std::uint64_t ticks);            // as the kernel counts the start of a process
-Millis since_boot();                             // of the machine, the same in every time namespace
+std::chrono::nanoseconds machine_up();           // since the machine's boot, the same in every time namespace
+Millis since_boot();                             // the same
 std::optional<Millis> known_since_boot();        // nothing where /proc does not tell what is ours and what is the machine's
 
 }  // namespace thole

@@ -34,10 +34,13 @@ bool is_at(const std::string& path, int fd) {
   return is_one_file(there, open);
 }
 
-std::string replaced_fifo_of_root(int fd) {
+std::string given_up_fifo_of_root(int fd) {
   struct stat file, now;
-  if (::fstat(fd, &file) != 0 || !S_ISFIFO(file.st_mode) || file.st_nlink != 0 || file.st_uid != 0) return "";
+  if (::fstat(fd, &file) != 0 || !S_ISFIFO(file.st_mode) || file.st_uid != 0) return "";
+  const bool marked = (file.st_mode & given_up) != 0;   // whatever names others have given it
+  if (!marked && file.st_nlink != 0) return "";
   const std::string path = shown_path(fmt::format("/proc/self/fd/{}", fd));   // that it had
+  if (marked) return path;
   const bool other = ::lstat(path.c_str(), &now) == 0 && S_ISFIFO(now.st_mode) && now.st_uid == 0;
   return other ? path : "";
 }

@@ -24,9 +24,12 @@ bool is_there(const std::string& path);
 // cannot be seen.
 bool is_at(const std::string& path, int fd);
 
-// The path of an open FIFO of root's that has no name any more, where root has made another under that name; "" of any other
-// descriptor.
-std::string replaced_fifo_of_root(int fd);
+// On a FIFO that its owner has deleted or replaced for good: a lock of it is no claim. Of no meaning to the kernel there.
+inline constexpr mode_t given_up = S_ISGID;
+
+// The path of an open FIFO of root's that he has given up; or that has no name any more, where root has made another under that
+// name. "" of any other descriptor.
+std::string given_up_fifo_of_root(int fd);
 
 // Whether two looks were at one and the same file.
 inline bool is_one_file(const struct stat& a, const struct stat& b) { return a.st_ino == b.st_ino && a.st_dev == b.st_dev; }

@@ -141,6 +141,7 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     for (const auto& part : parts) gpus.push_back(app::gpus_of(whole.acquired.units, part));
     const app::Binding binding = app::plan_binding(site.observer, wire->bind_site(), site.environment,
                                                     wishes.over(machine->config.binding.over(usual)), std::move(gpus));
+    if (claim) app::refuse_taken_back(claim->acquired);
     model::Json ranks = capi::all_shown(site.observer, whole, parts);
     for (std::size_t i = 0; i < parts.size(); ++i) capi::add_binding(ranks[i], binding.effects[i], binding.troubles_of(i));
     return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));

@@ -4,11 +4,12 @@
 Each test has a machine of its own (hostile.py), in several surroundings where that makes a difference.
 """
 import os
+import time
 
 import pytest
 
 from hostile import SITE_GROUP, USERS, end, lab  # noqa: F401 (a fixture)
-from run_tools import eventually
+from run_tools import Started, eventually
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -203,3 +204,28 @@ def test_a_queue_below_what_another_account_may_rename_is_refused(lab):
         accounts.write(f"service:x:61099:{USERS['alice']}::/:/bin/sh\n")
     done = lab.thole("alice", *words, THOLE_QUEUE_DIR=str(folder / "queue"))
     assert done.returncode == 69 and "others can put another directory in the place of the queue's" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("ahead", [86400, -int(time.clock_gettime(time.CLOCK_BOOTTIME) * 0.8)], ids=["ahead", "behind"])
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_the_clocks_of_a_time_namespace_change_no_order(lab, ahead):
+    """A container's are its own: who waits there stands in line as he came."""
+    lab.init()
+    elsewhere = ("unshare", "-T", "--boottime", str(ahead), "--monotonic", str(ahead), "--fork", "--", "setpriv",
+                 f"--reuid={USERS['alice']}", f"--regid={USERS['alice']}", "--init-groups", "--")
+    have = lab.hold("bob", "--on", "1")
+
+    def in_line():
+        return [waiting["user"] for waiting in lab.status()["queue"]]
+
+    come = [("mallory", ()), ("alice", elsewhere), ("bob", ())]
+    waiting = []
+    for user, around in come:
+        words = (*around, lab.program, "run", "--on", "1", "--", "sh", "-c", "echo up; exec cat")
+        command = lab.command("root" if around else user, *words)
+        waiting.append(Started(command, cwd="/", env=lab.environment(user)))
+        eventually(lambda: in_line() == [user for user, _ in come[:len(waiting)]], lambda: f"{user} waits: {in_line()}")
+    end(have)
+    for started in waiting:
+        assert started.line() == "up"
+        end(started)

@@ -2,6 +2,10 @@
 """What `thole init --take-back` says, and its exit status. (Whom it takes from: test_hostile_group.py, take_back_test.cpp.)"""
 import json
 import os
+import pathlib
+import signal
+
+import pytest
 
 import hostile
 from hostile import end, lab  # noqa: F401 (lab: a fixture)
@@ -29,7 +33,6 @@ def test_a_gpu_that_nobody_holds_is_not_taken_back_and_that_is_said(lab):
     end(mallory)
     told = lab.thole("root", "init", "--take-back", "0", "--json")
     assert told.returncode == 69 and json.loads(told.stdout)["not_taken_back"] == 1
-
 
 
 @in_one_surrounding
@@ -165,3 +168,87 @@ def test_a_pool_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
             pass
         assert alice.line() == "done 0"
         assert alice.wait() == 0
+
+
+def in_second_look(lab, number):
+    """The process that has this GPU's lock, stopped while it asks the driver once more."""
+    node = f"/proc/{lab.keeper.pid}/root/run/thole/gpu.{key_of(lab, number)}"
+    inode = os.stat(node).st_ino
+
+    def holders():
+        lines = [line.split() for line in pathlib.Path("/proc/locks").read_text().splitlines()]
+        return [int(words[-4]) for words in lines if "FLOCK" in words and words[-3].endswith(f":{inode}")]
+
+    pid = eventually(holders, "somebody has its lock")[0]
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+CLAIMS = """
+import tholepin
+try: tholepin.claim(1, on="0", wait=0); print("began", flush=True)
+except tholepin.NoneFree: raise SystemExit(75)
+"""
+STARTS = """
+import tholepin
+group = tholepin.ProcessGroup(policy=tholepin.Policy(gpu_affinity=[0]), wait=0)
+group.add_process(1, tholepin.ProcessTemplate("echo", ["began"]))
+try: group.init(); group.start(); group.join()
+except tholepin.NoneFree: raise SystemExit(75)
+"""
+
+
+@pytest.mark.parametrize("words", [("run", "--no-wait", "--on", "0", "--", "echo", "began"),
+                                   ("run", "--no-supervisor", "--no-wait", "--on", "0", "--", "echo", "began"),
+                                   ("claim", "--no-wait", "--on", "0", "--shell"), CLAIMS, STARTS],
+                         ids=["run", "no supervisor", "claim", "library", "group"])
+@in_one_surrounding
+def test_who_is_about_to_begin_on_a_gpu_that_is_taken_back_does_not(lab, words):
+    """He has its lock, and looks once more at the driver: he goes back into line."""
+    lab.init()
+    slow = [f"delay_us nvmlDeviceGetComputeRunningProcesses{way} 1000000" for way in ("", "_v2", "_v3")]
+    lab.driver.configure("gpus 4", *slow)
+    lab._open_driver()
+    alice = lab.start("alice", hostile.interpreter(), "-c", words) if isinstance(words, str) else \
+        lab.start("alice", lab.program, *words)
+    pid = in_second_look(lab, 0)
+    assert "is taken back; " in lab.init("--take-back", "0").stderr
+    lab.driver.configure("gpus 4")
+    lab._open_driver()
+    bob = lab.hold("bob", "--on", "0")
+    os.kill(pid, signal.SIGCONT)
+    out, told = alice.process.communicate(timeout=60)
+    assert alice.process.returncode == 75 and b"began" not in out and b"THOLE_CLAIM" not in out, (out, told)
+    end(bob)
+    alice.__exit__()
+
+
+@pytest.mark.parametrize("loses", ["ln {0} notes/61003-00000001", "ln {0} notes/61003-00000001; rm {0}"],
+                         ids=["linked", "linked and deleted"])
+@in_one_surrounding
+def test_a_second_name_of_a_gpus_file_hides_no_taking_back(lab, loses):
+    """Anybody may be able to give it one (fs.protected_hardlinks)."""
+    lab.init()
+    alice = lab.hold("alice", "--on", "3")
+    claim = lab.claims()[0]["id"]
+    lab.run("root", "sh", "-ec", f"cd /run/thole; {loses.format('gpu.' + key_of(lab, 3))}", check=True)
+    assert "is taken back; " in lab.init("--take-back", "3").stderr
+    done = lab.thole("alice", "run", "-g", "1", "--no-wait", "--", "true", THOLE_CLAIM=claim)
+    assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+    end(alice)
+
+
+@in_one_surrounding
+def test_no_later_init_makes_a_taking_back_forgotten(lab):
+    """The whole of a GPU that is partitioned is no unit any more when it was taken back: the next init deletes its file."""
+    lab.init()
+    alice = lab.hold("alice", "--on", "3")
+    lab.partition(3)
+    lab.init()
+    assert "is taken back; " in lab.init("--take-back", "3:0").stderr
+    lab.init()
+    assert f"gpu.{key_of(lab, 2)}" in (left := lab.run("root", "ls", "/run/thole").stdout)
+    assert left.count("gpu.GPU-") == 3, left
+    assert alice.process.stdin.close() or alice.wait() == 0
+    assert "GPU 3 was taken back by root" in " ".join(alice.process.stderr.read().decode().split())
+    alice.__exit__()

@@ -80,8 +80,9 @@ class Acquisition {
         if (!waited_) waited_.emplace();        // it could be met
         ticket_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
-        if (auto trouble = still_used(*claim, told); trouble.empty()) return hand_over(std::move(*claim), std::move(alone));
-        else if (options_.caution) options_.caution(trouble);
+        if (auto trouble = still_used(*claim, told); !trouble.empty()) tell(trouble);
+        else if (auto taken = taken_back(*claim, site_.observer.units(), choice_.chosen()); !taken.empty()) tell(taken.front());
+        else return hand_over(std::move(*claim), std::move(alone));
         claim.reset();                          // give back; the ticket is kept
         passed_.clear();
         ends_by_.reset();
@@ -209,6 +210,10 @@ class Acquisition {
     }
     want(left);
     return true;
+  }
+
+  void tell(const std::string& what) {
+    if (options_.caution) options_.caution(what);
   }
 
   // Once, as long as it is the same.

@@ -99,8 +99,8 @@ ClaimVariables::ClaimVariables(const Site& site, const Acquired& acquired, const
 
 bool ClaimVariables::renew(ListNow& list, const Acquired& acquired) {
   if (acquired.chosen.empty()) return false;
-  refuse_taken_back(acquired);
   list.look(told_);
+  refuse_taken_back(acquired);                   // a driver may take its time
   if (list.looks() == as_of_ || list.looked() < told_.at) return false;
   plan::Variables others;
   if (const Observer* seen = list.seen()) {

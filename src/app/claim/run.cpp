@@ -171,6 +171,7 @@ port::Ended run(RunPorts ports, const RunRequest& wanted, const RunEvents& event
   spec.argv = wanted.argv;
   if (binding) put_into(spec, *binding, 0, [&](const ReadBack& answer) { if (events.bound) events.bound(*binding, answer); });
   ports.site.observer.rest();                // no probe of ours beside the job, nor among the processes we wait for
+  refuse_taken_back(acquired);
   if (!wanted.supervised) ports.processes.become(spec);
 
   std::optional<WallTime> until;

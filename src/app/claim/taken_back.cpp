@@ -8,19 +8,24 @@
 
 namespace thole::app {
 
-std::vector<std::string> taken_back(const Acquired& acquired) {
+std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
+                                    const std::vector<std::size_t>& chosen) {
   std::vector<std::string> told;
-  for (const int lock : acquired.claim.all_descriptors()) {
-    const std::string path = replaced_fifo_of_root(lock);
+  for (const int lock : claim.all_descriptors()) {
+    const std::string path = given_up_fifo_of_root(lock);
     if (path.empty()) continue;
-    for (std::size_t index : acquired.chosen) {
-      const model::Unit& unit = acquired.units[index];
+    for (const std::size_t index : chosen) {
+      const model::Unit& unit = units[index];
       const bool is_its = path.ends_with("/gpu." + unit.key);   // of a sharer's place alone it says nothing
       const std::string text = fmt::format("GPU {} was taken back by root: others may have claimed it since", unit.label);
       if (is_its && std::ranges::find(told, text) == told.end()) told.push_back(text);
     }
   }
   return told;
+}
+
+std::vector<std::string> taken_back(const Acquired& acquired) {
+  return taken_back(acquired.claim, acquired.units, acquired.chosen);
 }
 
 void refuse_taken_back(const Acquired& acquired) {

@@ -9,8 +9,10 @@
 
 namespace thole::app {
 
-// "GPU 3 was taken back by root: others may have claimed it since", for each such unit of the claim: the file that it has
-// locked was deleted, and another has its name.
+// "GPU 3 was taken back by root: others may have claimed it since", for each such unit of those that were chosen for a claim:
+// root has given up the file that it has locked.
+std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
+                                    const std::vector<std::size_t>& chosen);
 std::vector<std::string> taken_back(const Acquired& acquired);
 
 // For what is about to begin there. Throws DriverTrouble.

@@ -82,7 +82,7 @@ void FifoStore::check(const std::string& id, const std::vector<std::string>& uni
   };
   for (const Fd& fd : handed) {
     const auto file = opened(fd.get());
-    if (const std::string was = replaced_fifo_of_root(fd.get()); !was.empty())
+    if (const std::string was = given_up_fifo_of_root(fd.get()); !was.empty())
       throw Error(ErrorCode::unavailable, printable(was, 100) + " was taken back by root, or deleted, and made anew").about(id);
     if (!file || (!expected.has(*file) && !is_note(*file)))
       throw Error(ErrorCode::unavailable, "its keeper has sent a file that is no lock of this claim, or one that was deleted")

@@ -1,6 +1,7 @@
 #include "host/claims/init_record.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,12 +38,13 @@ std::string handle_of(int directory, const std::string& name) {
   return text;
 }
 
-Fd open_by_handle(int directory, const std::string& handle) {
+Fd open_recorded(int directory, std::uint64_t device, const RecordedNode& node) {
+  const std::string& handle = node.handle;
   const std::size_t colon = handle.find(':');
   const std::string_view bytes = colon == std::string::npos ? std::string_view() : std::string_view(handle).substr(colon + 1);
   const auto type = parse_u64(std::string_view(handle).substr(0, std::min(colon, handle.size())));
   HandleRoom its{};
-  bool good = type && !bytes.empty() && bytes.size() % 2 == 0 && bytes.size() / 2 <= MAX_HANDLE_SZ;
+  bool good = device == node.device && type && !bytes.empty() && bytes.size() % 2 == 0 && bytes.size() / 2 <= MAX_HANDLE_SZ;
   for (std::size_t i = 0; good && i < bytes.size() / 2; ++i) {
     const char* const digits = bytes.data() + 2 * i;
     good = std::from_chars(digits, digits + 2, its.bytes()[i], 16).ptr == digits + 2;
@@ -50,7 +52,10 @@ Fd open_by_handle(int directory, const std::string& handle) {
   if (!good) return errno = EINVAL, Fd();
   its.handle.handle_type = static_cast<int>(*type);
   its.handle.handle_bytes = static_cast<unsigned>(bytes.size() / 2);
-  return Fd(above_standard(::open_by_handle_at(directory, &its.handle, O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+  Fd opened(above_standard(::open_by_handle_at(directory, &its.handle, O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+  struct stat found;
+  if (!opened || (::fstat(opened.get(), &found) == 0 && found.st_ino == node.inode)) return opened;
+  return errno = EINVAL, Fd();
 }
 
 InitRecord read_init_record(int file) {

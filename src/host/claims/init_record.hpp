@@ -29,9 +29,10 @@ struct InitRecord {
 // The handle of a node in this directory, as it is recorded.
 std::string handle_of(int directory, const std::string& name);
 
-// The node of this handle, on the file system of this directory. Empty, with errno ESTALE: nobody has it open, nor is it on its
-// way to anybody. Another errno: that cannot be told (without CAP_DAC_READ_SEARCH, as in a container).
-Fd open_by_handle(int directory, const std::string& handle);
+// The node, by its handle, also where it has no name any more. `device`: of this directory. Empty, with errno ESTALE: nobody
+// has it open, nor is it on its way to anybody. Another errno: that cannot be told (without CAP_DAC_READ_SEARCH, as in a
+// container).
+Fd open_recorded(int directory, std::uint64_t device, const RecordedNode& node);
 
 InitRecord read_init_record(int file);
 bool write_init_record(int file, const InitRecord& record);

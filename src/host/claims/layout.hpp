@@ -145,10 +145,6 @@ std::string* free_slot(SlotKeys& keys);      // nullptr: there is none
 inline constexpr mode_t being_taken = S_ISUID;
 inline constexpr const char* taking_file = "taking";
 
-// On a FIFO that `thole init` has deleted or replaced: a lock of it is no claim. Its access stays: who has found it by its name
-// a moment before opens it, and sees then that it has none.
-inline constexpr mode_t given_up = S_ISGID;
-
 // Announced while `thole init` completes the directory: nobody claims in a fallback meanwhile.
 inline constexpr const char* completing_file = "completing";
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/same_file.hpp"
 #include "host/claims/allowance.hpp"
 #include "host/process/open_files.hpp"
 #include "host/process/tree.hpp"

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/same_file.hpp"
 #include "host/claims/layout.hpp"
 #include "host/claims/own_tmpfs.hpp"
 
@@ -16,11 +17,6 @@ namespace thole::host {
 namespace {
 
 constexpr mode_t to_be_renewed = S_ISVTX;  // of no meaning to the kernel on a FIFO
-
-void mark_given_up(int node) {
-  struct stat about;
-  if (::fstat(node, &about) == 0) (void)!::fchmod(node, (about.st_mode & 0777) | given_up);
-}
 
 bool look(int directory, const std::string& name, struct stat& found) {
   return ::fstatat(directory, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
@@ -104,7 +100,7 @@ void NodeMaker::replace_fifo(const std::string& name) const {
   make_fifo(unfinished(name));
   const Fd before = open_at(directory_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   name_finished(name);
-  if (before) mark_given_up(before.get());
+  if (before) give_up(before.get());
 }
 
 void NodeMaker::mark(const std::string& name, bool marked) const {
@@ -114,8 +110,13 @@ void NodeMaker::mark(const std::string& name, bool marked) const {
   if (::fchmodat(directory_, name.c_str(), mode, 0) != 0) failed("cannot mark", name);
 }
 
+void NodeMaker::give_up(int nameless) {
+  struct stat about;
+  if (::fstat(nameless, &about) == 0) (void)!::fchmod(nameless, (about.st_mode & 0777) | given_up);
+}
+
 void NodeMaker::give_up(int lock, const std::string& name) const {
-  mark_given_up(lock);
+  give_up(lock);
   ::unlinkat(directory_, name.c_str(), 0);
 }
 

@@ -44,7 +44,7 @@ class NodeMaker {
   // closed to newcomers; false: it is to be made anew the next time.
   bool renew_fifo(const std::string& name) const;
 
-  // A new FIFO in place of the old one, whoever has that locked: that is marked (layout.hpp, given_up).
+  // A new FIFO in place of the old one, whoever has that locked: that is marked (base/same_file.hpp, given_up).
   void replace_fifo(const std::string& name) const;
 
   // While a FIFO is marked, whoever locks it does not get it (layout.hpp, being_taken).
@@ -52,6 +52,7 @@ class NodeMaker {
 
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.
   void give_up(int lock, const std::string& name) const;
+  static void give_up(int nameless);             // one that has no name any more
 
   // Does a file of this name have another access than wanted?
   bool differs(const std::string& name) const;

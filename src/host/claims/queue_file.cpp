@@ -1,14 +1,16 @@
 #include "host/claims/queue_file.hpp"
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bitset>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+
+#include "base/machine_clocks.hpp"
 
 namespace thole::host {
 
@@ -19,9 +21,7 @@ bool make_queue(int fd) {
 }
 
 std::uint64_t boot_clock_us() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(machine_up()).count());
 }
 
 void QueueFile::read() {

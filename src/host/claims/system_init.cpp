@@ -352,11 +352,10 @@ void SystemInit::forget_vanished() {
 
 // A node that has lost its name; nothing where that cannot be told. What init itself has given up is nobody's.
 std::optional<bool> SystemInit::is_locked(const RecordedNode& node) const {
-  if (node.device != dir_.dev || node.handle.empty()) return std::nullopt;
-  const Fd opened = open_by_handle(dir_.fd.get(), node.handle);
+  const Fd opened = open_recorded(dir_.fd.get(), dir_.dev, node);
   if (!opened) return errno == ESTALE ? std::optional(false) : std::nullopt;
   struct stat found;
-  if (::fstat(opened.get(), &found) != 0 || found.st_ino != node.inode) return std::nullopt;
+  if (::fstat(opened.get(), &found) != 0) return std::nullopt;
   return (found.st_mode & given_up) == 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
@@ -404,6 +403,9 @@ void SystemInit::add_units() {
       for (const std::string& name : nodes_of(key)) renew(name);
     else if (!take_back_.of(*taken, {gate(), who, inside_claims_of({key, taken->whole}), wish_.force}, report_.cautions))
       ++report_.not_taken_back;
+    else if (!who.empty())
+      for (const RecordedNode& one : missing)
+        if (Fd of_his = one.name == node ? open_recorded(dir_.fd.get(), dir_.dev, one) : Fd()) NodeMaker::give_up(of_his.get());
     if (taken)
       for (const std::string& name : take_back_.spared_of(key)) renew(name);
     *slot = key;
