@@ -151,7 +151,6 @@ class LaneSeats {
 
   // Whether a lane's files are still where the runner, and the next one, look for them.
   virtual bool stands(const LaneSeat& seat) = 0;
-  virtual bool is_reachable(unsigned number, const Fd& mail) = 0;   // by others than who has its mail open
 
   // Forks a process that does `work` in a process group of its own, without the runner's seat,
   // and ends with the status it returns.

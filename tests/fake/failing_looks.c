@@ -2,7 +2,8 @@
 // THOLE_FAILING_ERRNO, as where descriptors or memory are short for a moment. How many looks there were is written to the file
 // THOLE_LOOKS at the end. What the program starts looks as usual. With THOLE_FAILING_FILES it is the reading, writing, syncing
 // and locking of files that is counted and fails, in the place of looks; with THOLE_FAILING_IN_PARTS a reading gives half of
-// what it could first, and it is the next one that fails.
+// what it could first, and it is the next one that fails. THOLE_FAILING_NAMES, such as wake:lanes/0.mail: each opening of a
+// path that ends so fails instead.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -12,13 +13,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static atomic_long looks;
 static long failing;
 static int why, main_process, of_files, in_parts;
-static char counted[4096];
+static char counted[4096], names[4096];
 
 __attribute__((constructor)) static void begin(void) {
   const char* at = getenv("THOLE_FAILING_LOOK");
@@ -26,7 +28,9 @@ __attribute__((constructor)) static void begin(void) {
   const char* file = getenv("THOLE_LOOKS");
   failing = at ? atol(at) : 0;
   why = with ? atoi(with) : EMFILE;
+  const char* named = getenv("THOLE_FAILING_NAMES");
   if (file) snprintf(counted, sizeof counted, "%s", file);
+  if (named) snprintf(names, sizeof names, "%s", named);
   of_files = getenv("THOLE_FAILING_FILES") != NULL;
   in_parts = getenv("THOLE_FAILING_IN_PARTS") != NULL;
   main_process = getpid();
@@ -50,23 +54,41 @@ static int fails_of(int files) {
 }
 static int fails(void) { return fails_of(0); }
 static int is_refused(void) { return fails_of(1); }
+static int fails_to_open(const char* path) {
+  if (!*names) return fails();
+  const size_t all = strlen(path);
+  for (const char* name = names; *name; name += strspn(name, ":")) {
+    const size_t size = strcspn(name, ":");
+    if (size <= all && strncmp(path + all - size, name, size) == 0) {
+      errno = why;
+      return 1;
+    }
+    name += size;
+  }
+  return 0;
+}
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define MODE(flags) \
   mode_t mode = 0; \
   if (flags & (O_CREAT | O_TMPFILE)) { va_list more; va_start(more, flags); mode = va_arg(more, mode_t); va_end(more); }
 
-int open(const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(open)(path, flags, mode); }
-int open64(const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(open64)(path, flags, mode); }
-int openat(int in, const char* path, int flags, ...) { MODE(flags) return fails() ? -1 : REAL(openat)(in, path, flags, mode); }
+int open(const char* path, int flags, ...) { MODE(flags) return fails_to_open(path) ? -1 : REAL(open)(path, flags, mode); }
+int open64(const char* path, int flags, ...) { MODE(flags) return fails_to_open(path) ? -1 : REAL(open64)(path, flags, mode); }
+int openat(int in, const char* path, int flags, ...) {
+  MODE(flags) return fails_to_open(path) ? -1 : REAL(openat)(in, path, flags, mode);
+}
 int openat64(int in, const char* path, int flags, ...) {
-  MODE(flags) return fails() ? -1 : REAL(openat64)(in, path, flags, mode);
+  MODE(flags) return fails_to_open(path) ? -1 : REAL(openat64)(in, path, flags, mode);
 }
 DIR* opendir(const char* path) { return fails() ? NULL : REAL(opendir)(path); }
 DIR* fdopendir(int fd) { return fails() ? NULL : REAL(fdopendir)(fd); }
 int stat(const char* path, struct stat* told) { return fails() ? -1 : REAL(stat)(path, told); }
 int lstat(const char* path, struct stat* told) { return fails() ? -1 : REAL(lstat)(path, told); }
 int fstat(int fd, struct stat* told) { return fails() ? -1 : REAL(fstat)(fd, told); }
+int stat64(const char* path, struct stat64* told) { return fails() ? -1 : REAL(stat64)(path, told); }
+int lstat64(const char* path, struct stat64* told) { return fails() ? -1 : REAL(lstat64)(path, told); }
+int fstat64(int fd, struct stat64* told) { return fails() ? -1 : REAL(fstat64)(fd, told); }
 int fstatat(int in, const char* path, struct stat* told, int flags) {
   return fails() ? -1 : REAL(fstatat)(in, path, told, flags);
 }

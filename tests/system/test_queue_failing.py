@@ -1,6 +1,7 @@
 """Whichever single look at the queue's files, or use of them, fails: a command that changes the queue says what it has done."""
 import contextlib
 import errno
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -8,7 +9,7 @@ import subprocess
 import pytest
 
 from queue_inside import Queue
-from run_tools import BUILD, SANITIZED, THOLE, eventually
+from run_tools import BUILD, SANITIZED, THOLE, eventually, open_gate, state_of
 
 LOOKS = BUILD / "fake" / "failing_looks.so"
 NOTHING_WAS_CHANGED = "nothing was changed"
@@ -57,6 +58,10 @@ def jobs(queue):
     return queue.rows("SELECT count(*) FROM job")[0][0]
 
 
+def failing(why, names):
+    return {"LD_PRELOAD": str(LOOKS), "THOLE_FAILING_ERRNO": str(why), "THOLE_FAILING_NAMES": names}
+
+
 FAILING = {"looks": {}, "files": {"THOLE_FAILING_FILES": "1"}}
 
 
@@ -77,8 +82,55 @@ def test_what_a_command_says_of_a_change_is_what_is_stored(queue, tmp_path, kind
         if "cannot be told" not in done.stderr:
             assert is_stored() == (done.returncode == 0), told
         assert not (is_stored() and NOTHING_WAS_CHANGED in done.stderr), told
+        assert "somebody may have cut it" not in done.stderr, told
         ends.add(done.returncode == 0)
     assert ends == {True, False}, "none of them mattered, or all"
+
+
+@pytest.mark.parametrize("why", [errno.EIO, errno.ENFILE, errno.EACCES], ids=errno.errorcode.get)
+def test_what_the_runner_could_not_be_told_of_a_job_it_is_told_by_whoever_looks(new_queue, tmp_path, why):
+    queue, gate = new_queue, tmp_path / "gate"
+    os.mkfifo(gate)
+    queue.submit("-g", "1", "--", "cat", gate)
+    eventually(queue.commands, "it runs")
+    done = queue.call("submit", "-q", "-g", "1", "--", "true", **failing(why, "queue/wake"))
+    assert "it is queued, but nothing can start it now: " in done.stderr and os.strerror(why) in done.stderr, done.stderr
+    queue.call("jobs")
+    queue.until_ended(2)
+    open_gate(gate)
+
+
+@pytest.mark.parametrize("why", [errno.EIO, errno.ENFILE], ids=errno.errorcode.get)
+def test_what_a_lane_could_not_be_told_it_is_told_by_the_runner(new_queue, why):
+    """At once, or where that could not be told either, as somebody looks."""
+    queue = new_queue
+    job = queue.submit("-g", "1", "--", "sleep", "600")
+    [pid] = queue.until_asleep()
+    for names, looks in [("lanes/0.mail", False), ("lanes/0", False), ("lanes/0.mail:queue/wake", True)]:
+        for verb, is_done in [("pause", lambda: state_of(pid) == "T"), ("continue", lambda: state_of(pid) == "S")]:
+            done = queue.call(verb, job, **failing(why, names))
+            assert ("it is stored, but nobody can act on it now: " in done.stderr) == looks, f"{names}: {done.stderr}"
+            if looks:
+                assert not is_done()
+                queue.call("jobs")
+            eventually(is_done, f"{verb}, {names}")
+    assert "nobody can act on it now" in queue.call("cancel", job, **failing(why, "lanes/0.mail:queue/wake")).stderr
+    assert queue.states(job) == {"running": 1}
+    queue.call("wait", job, "--timeout", "20s", check=False)
+    assert queue.states(job) == {"cancelled": 1}
+
+
+def test_whichever_look_fails_a_log_is_shown_or_the_failure_is(new_queue, tmp_path):
+    queue, counted = new_queue, tmp_path / "looks"
+    job = queue.submit("-g", "0", "--", "echo", "what it wrote")
+    queue.until_ended(job)
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_ERRNO": str(errno.EIO)}
+    queue.call("logs", job, THOLE_FAILING_LOOK="0", **preload)
+    number = int(counted.read_text())
+    for look in range(1, number + 1):
+        done = queue.call("logs", job, check=False, THOLE_FAILING_LOOK=str(look), **preload)
+        told = f"{look} of {number}: {done.returncode} {done.stderr}"
+        assert done.returncode == 69 or (done.returncode == 0 and "what it wrote" in done.stdout), told
 
 
 def test_a_log_that_cannot_be_brought_home_leaves_the_file_of_one_moment(queue, tmp_path):

@@ -46,8 +46,9 @@ bool relieve(Queue queue, bool awaited) {
 }
 
 void keep_going(Queue queue) {
-  if (queue.door.runner_end()) relieve(queue, true);
-  else if (has_work(queue.store, queue.clock.wall())) queue.door.stir();
+  const bool lives = static_cast<bool>(queue.door.runner_end());
+  if (lives) relieve(queue, true);
+  if (lives || has_work(queue.store, queue.clock.wall())) queue.door.stir();
 }
 
 void GoingOn::look() {
@@ -62,13 +63,14 @@ void GoingOn::look() {
   in_doubt_ = false;
   end_ = queue_.door.runner_end();
   next_look_ = now + between_looks_for_files;
-  if (end_ && relieves_) {
+  if (end_ && of_command_) {
     try {
       untold_ = relieve(queue_, false) ? Seconds{0} : std::clamp(untold_ * 2, Seconds{1}, between_looks_for_files);
       if (untold_ > Seconds{0}) next_look_ = now + untold_;
     } catch (const Error&) {                     // the next look finds none, and tells why
     }
     end_ = queue_.door.runner_end();
+    if (end_) stir();
   }
   if (!end_ && has_work(queue_.store, queue_.clock.wall())) start(now);
 }
@@ -80,6 +82,10 @@ void GoingOn::start(SteadyTime now) {
   }
   pause_ = now - not_before_ > longest_rest ? first_rest : std::clamp(pause_ * 2, first_rest, longest_rest);
   not_before_ = next_look_ = now + pause_;
+  stir();
+}
+
+void GoingOn::stir() {
   try {
     queue_.door.stir();
   } catch (const Error& error) {

@@ -19,7 +19,8 @@ bool has_work(port::JobWork& jobs, WallTime now);
 bool relieve(Queue queue, bool awaited);
 
 // Starts a runner where there is work and none lives, or one that does not see all that would be seen from here; waits until
-// that one has left. Throws Error(unavailable) when none can be started, or it does not leave.
+// that one has left. One that lives looks again: whoever stored something may have failed to tell it. Throws
+// Error(unavailable) when none can be started, or it does not leave.
 void keep_going(Queue queue);
 
 // How this works. A living runner is a descriptor that becomes readable when it has gone; so nobody looks for it again and
@@ -30,9 +31,10 @@ void keep_going(Queue queue);
 class GoingOn {
  public:
   using Caution = std::function<void(const std::string&)>;   // is told, once, why no runner can be started
-  // `relieves`: a runner that does not see what one from here would is relieved, too; nobody is waited for.
-  GoingOn(Queue queue, Caution caution, bool relieves = false)
-      : queue_(queue), caution_(std::move(caution)), relieves_(relieves) {}
+  // `of_command`: a runner that lives looks again, and is relieved where it does not see what one from here would; nobody is
+  // waited for.
+  GoingOn(Queue queue, Caution caution, bool of_command = false)
+      : queue_(queue), caution_(std::move(caution)), of_command_(of_command) {}
 
   void look();                                   // before each sleep
   int fd() const { return end_.get(); }          // ends the sleep when readable; -1: there is nothing to watch
@@ -41,10 +43,11 @@ class GoingOn {
 
  private:
   void start(SteadyTime now);
+  void stir();
 
   Queue queue_;
   Caution caution_;
-  bool relieves_;
+  bool of_command_;
   Fd end_;                                       // of the runner that lives
   SteadyTime next_look_{}, not_before_{};        // before that none is started
   Seconds pause_{0}, untold_{0};                 // the latter: between looks at what the runner has not told yet

@@ -94,16 +94,14 @@ Alteration alter(Queue queue, const std::vector<port::Selection>& which, port::V
     changed = changed || job.changed > 0;
     for (const model::Task& task : job.running) lanes.insert(task.lane);
   }
-  for (const std::uint64_t lane : lanes) {
-    Caution caution = told([&] { queue.door.nudge(lane); });   // one that cannot be told keeps the others from nothing
-    if (!caution.empty()) altered.caution = std::move(caution);
-  }
+  for (const std::uint64_t lane : lanes)
+    static_cast<void>(told([&] { queue.door.nudge(lane); }));   // one that it does not reach the runner tells
   Caution kept = told([&] {
     if (changed) relieve(queue, true);
     else keep_going(queue);
   });
   Caution caution = changed ? told([&] { queue.door.stir(); }) : "";   // whoever sits
-  if (!caution.empty() || !kept.empty()) altered.caution = std::move(caution.empty() ? kept : caution);
+  altered.caution = std::move(caution.empty() ? kept : caution);
   if (verb != port::Verb::give_up) append(altered.caution, of_unseen_if_told(queue, secret, running));
   return altered;
 }

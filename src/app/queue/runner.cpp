@@ -93,7 +93,7 @@ class Runner {
   void plan();
   void start(const model::Job& job);
   void give_way(unsigned number);
-  void tell_the_unreachable();
+  void tell_lanes();
   void tell_sight();
   bool overlap(std::uint64_t one, std::uint64_t other);
   void learn_class(const model::Job& job);
@@ -122,6 +122,7 @@ class Runner {
   bool keeps_seat_ = true;
   Trouble untold_sight_;                         // what we see could not be told to all
   bool asked_to_leave_ = false;                  // by one who would see that
+  bool untold_ = true;                           // a lane may not know what the store asks of its tasks
   bool lanes_left_ = true;                       // and it is not on the disk yet how far their jobs have come
   Trouble trouble_;                              // the store could not be written
   SteadyTime starts_again_{};                    // before that no lane begins
@@ -164,6 +165,7 @@ void Runner::look_at_unknown() {
 
 void Runner::adopt_lane(port::LaneView view) {
   LaneKnown lane;
+  untold_ = true;
   lane.state.number = view.number;
   lane.mail = std::move(view.mail);
   lane.end = std::move(view.process);
@@ -339,10 +341,19 @@ void Runner::send_away(LaneKnown& lane) {
   if (lane.mail) poke(lane.mail.get());
 }
 
-// Those that nobody else can tell anything any more: their files were removed.
-void Runner::tell_the_unreachable() {
-  for (auto& [number, lane] : lanes_)
-    if (lane.mail && !ports_.lanes.is_reachable(number, lane.mail)) poke(lane.mail.get());
+// Whoever has stored what is asked of a task tells its lane; it may have been killed before, or could not: its call failed, or
+// somebody has removed the lane's files.
+void Runner::tell_lanes() {
+  if (!untold_) return;
+  for (const model::Task& task : ports_.jobs.running()) {
+    const auto found = lanes_.find(static_cast<unsigned>(task.lane));
+    if (found == lanes_.end() || !found->second.record || !found->second.mail) continue;
+    const bool is_paused = std::ranges::any_of(found->second.record->bays, [&](const model::LaneBay& bay) {
+      return bay.job == task.job && bay.task == task.index && bay.runs == task.runs && bay.limit_clock < 0;
+    });
+    if (task.cancel_asked || task.paused != is_paused) poke(found->second.mail.get());
+  }
+  untold_ = false;
 }
 
 void Runner::plan() {
@@ -431,8 +442,8 @@ void Runner::sleep(std::optional<SteadyTime> deadline) {
   }
   (void)wait_for(watched, deadline, ports_.clock.steady());
   const Poked poked = pokes_of(seat_.wake.get());
-  if (poked.at_all) tell_the_unreachable();
-  if (poked.at_all) full_.over();                // who tells us something has written it to the store
+  untold_ = untold_ || poked.at_all;
+  if (poked.at_all) full_.try_now();             // who tells us something has as a rule written it to the store
   asked_to_leave_ = asked_to_leave_ || poked.to_leave;
   if (seat_.removals) thole::drain(seat_.removals.get());
 }
@@ -445,6 +456,7 @@ void Runner::pass() {
     keeps_seat_ = ports_.lanes.keep(seat_);
     if (!keeps_seat_) return;
     look_after();
+    tell_lanes();
     plan();
     if (trouble_.is_on()) ports_.say(std::string(runner_goes_on));
     trouble_.over();

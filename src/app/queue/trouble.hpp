@@ -20,6 +20,7 @@ class Trouble {
     again_ = now + pause_;
   }
   void over() { *this = {}; }
+  void try_now() { again_ = {}; }
 
   bool is_on() const { return !text_.empty(); }
   SteadyTime again() const { return again_; }

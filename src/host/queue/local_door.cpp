@@ -219,13 +219,17 @@ std::optional<pid_t> LocalDoor::process_of_lane(unsigned lane) const {
 // A lane that was killed may have left its mail to a child that it has just forked, and reads no more of its own.
 void LocalDoor::nudge(std::uint64_t lane) {
   const auto number = static_cast<unsigned>(lane);
+  const bool heard = files_.tell_lane(number);
   const std::optional<pid_t> process = process_of_lane(number);
-  const bool lives = process && !is_dying(*process);
-  if (!files_.tell_lane(number) || !lives) stir();
+  if (!heard || !process || is_dying(*process)) stir();
 }
 
 // Its reader's end is an error at the other.
-Fd LocalDoor::runner_end() { return !is_left_by_an_older() && runner() ? files_.watch_runner() : Fd(); }
+Fd LocalDoor::runner_end() try {
+  return !is_left_by_an_older() && runner() ? files_.watch_runner() : Fd();
+} catch (const Error&) {                         // who stirs it is told why
+  return Fd();
+}
 
 std::optional<pid_t> LocalDoor::runner() try {
   const SeatLook seat = look_at_seat(files_.runner_file());

@@ -20,7 +20,6 @@ class LocalLanes : public port::Lanes {
   port::LaneView look_at(unsigned number) override;
   pid_t fork(port::LaneSeat seat, port::RunnerSeat& runner, const std::function<int(port::LaneSeat&)>& work) override;
   bool stands(const port::LaneSeat& seat) override { return files_.stands(seat); }
-  bool is_reachable(unsigned number, const Fd& mail) override { return files_.is_mail_of(number, mail); }
   std::vector<Fd> bearers(const port::RunTrace& run) override;
   bool signal_bearers(const port::RunTrace& run, model::Signal signal) override;
   std::vector<Fd> holders(unsigned number, const port::RunTrace& run) override;

@@ -20,9 +20,10 @@ namespace {
 constexpr std::uint64_t block = 4096;            // holes are made of whole blocks
 constexpr Millis between_size_looks{1000};
 
-std::uint64_t size_of(int fd) {
+// Nothing where it cannot be told: from a size of 0 a hole would be cut into what others have written.
+std::optional<std::uint64_t> size_of(int fd) {
   struct stat about {};
-  return ::fstat(fd, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+  return ::fstat(fd, &about) == 0 ? std::optional(static_cast<std::uint64_t>(about.st_size)) : std::nullopt;
 }
 
 }  // namespace
@@ -64,8 +65,14 @@ LogFiles::Spot LogFiles::next(const port::LogUse& use) {
   struct stat about {};
   const bool removed = pack.file && (::fstat(pack.file.get(), &about) != 0 || about.st_nlink == 0);
   if ((!pack.file || pack.job != use.job || removed) && !open(pack, use, spot.problem)) return spot;
+  const auto size = size_of(pack.file.get());
+  if (!size) {
+    spot.problem = fmt::format("{}: {}", pack.path, std::strerror(errno));
+    pack.file.reset();
+    return spot;
+  }
   spot.name = pack.name;
-  spot.offset = pack.start = size_of(pack.file.get());
+  spot.offset = pack.start = *size;
   return spot;
 }
 
@@ -83,13 +90,15 @@ std::optional<std::uint64_t> LogFiles::end(const port::LogUse& use, std::string_
   if (!pack.file) return std::nullopt;
   static_cast<void>(write_all(pack.file.get(), footer));
   cut(pack);
-  return size_of(pack.file.get()) - pack.start;
+  const auto size = size_of(pack.file.get());
+  return size ? std::optional(*size - pack.start) : std::nullopt;
 }
 
 std::string LogFiles::tail(const port::LogUse& use, std::size_t bytes) {
   const Pack& pack = packs_[use.bay];
   if (!pack.file) return "";
-  const std::uint64_t end = size_of(pack.file.get()), from = std::max(pack.start, end > bytes ? end - bytes : 0);
+  const std::uint64_t end = size_of(pack.file.get()).value_or(pack.start);
+  const std::uint64_t from = std::max(pack.start, end > bytes ? end - bytes : 0);
   std::string text(end - from, '\0');
   const ssize_t n = ::pread(pack.file.get(), text.data(), text.size(), static_cast<off_t>(from));
   text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
@@ -104,7 +113,8 @@ void LogFiles::watch(Pack& pack) {
 }
 
 void LogFiles::cut(Pack& pack) const {
-  const auto hole = hole_for(pack.start, size_of(pack.file.get()) - pack.start, pack.limit);
+  const auto size = size_of(pack.file.get());
+  const auto hole = size ? hole_for(pack.start, *size - pack.start, pack.limit) : std::nullopt;
   if (hole)
     ::fallocate(pack.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(hole->start),
                 static_cast<off_t>(hole->length));

@@ -25,13 +25,19 @@ off_t at(std::uint64_t position) { return static_cast<off_t>(position); }
 
 LogText::LogText(std::string path, std::uint64_t start, std::optional<std::uint64_t> length)
     : path_(std::move(path)), file_(open_at(AT_FDCWD, path_.c_str(), O_RDONLY)), start_(start), at_(start) {
-  if (!file_) throw Error(ErrorCode::unavailable, "cannot read the log").about(path_).because(errno);
+  if (!file_) cannot_read();
   if (length) ends_after(*length);
+}
+
+void LogText::cannot_read() const {
+  const int why = errno;
+  throw Error(ErrorCode::unavailable, "cannot read the log").about(path_).because(why);
 }
 
 std::uint64_t LogText::present_end() const {
   struct stat about {};
-  const std::uint64_t size = ::fstat(file_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+  if (::fstat(file_.get(), &about) != 0) cannot_read();
+  const auto size = static_cast<std::uint64_t>(about.st_size);
   return end_ ? std::min(*end_, size) : size;
 }
 
@@ -54,7 +60,7 @@ std::string LogText::next() {
   ssize_t got = 0;
   do got = ::pread(file_.get(), text.data(), text.size(), at(at_));
   while (got < 0 && errno == EINTR);
-  if (got < 0) throw Error(ErrorCode::unavailable, "cannot read the log").about(path_).because(errno);
+  if (got < 0) cannot_read();
   text.resize(static_cast<std::size_t>(got));
   at_ += text.size();
   return text;
@@ -68,7 +74,8 @@ void LogText::skip_to_last(std::uint64_t lines) {
   while (lines > 0 && from > start_) {
     const std::uint64_t begin = from - std::min<std::uint64_t>(read_at_once, from - start_);
     const ssize_t got = ::pread(file_.get(), text.data(), static_cast<std::size_t>(from - begin), at(begin));
-    if (got <= 0) return;
+    if (got < 0) cannot_read();
+    if (got == 0) return;
     for (std::size_t i = static_cast<std::size_t>(got); i-- > 0;) {
       // The last byte ends the last line; it begins none.
       if (text[i] != '\n' || begin + i + 1 == end || ++found < lines) continue;

@@ -45,6 +45,7 @@ class LogText {
 
  private:
   std::uint64_t present_end() const;             // of what is there
+  [[noreturn]] void cannot_read() const;
 
   std::string path_;
   Fd file_, growth_;

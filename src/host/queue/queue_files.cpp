@@ -20,13 +20,10 @@
 namespace thole::host {
 namespace {
 
-bool is_fifo(const Fd& file) {
-  struct stat about {};
-  return ::fstat(file.get(), &about) == 0 && S_ISFIFO(about.st_mode);
+// Nobody reads it, or what lies in its place is no FIFO.
+bool says_unread(int sys_errno) {
+  return sys_errno == ENXIO || sys_errno == ELOOP || sys_errno == EISDIR || says_absent(sys_errno);
 }
-
-// Whatever else lies under a FIFO's name would look like a living reader, and be ready for ever.
-Fd fifo_or_nothing(Fd file) { return file && is_fifo(file) ? std::move(file) : Fd(); }
 
 std::string move_away(const std::string& path) { return fmt::format("move it away: mv {0} {0}.away", shell_quote(path)); }
 
@@ -69,6 +66,12 @@ void* map_what_there_is(const Fd& file, off_t length) {
 void QueueFiles::cannot(const char* what, const std::string& name) const {
   const int reason = errno;
   throw unusable(what, directory_ + "/" + name, reason);
+}
+
+bool QueueFiles::is_fifo(const Fd& file, const std::string& name) const {
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) cannot("cannot look at the FIFO", name);
+  return S_ISFIFO(about.st_mode);
 }
 
 std::vector<Error> QueueFiles::troubles() const {
@@ -122,32 +125,24 @@ Fd QueueFiles::open_fifo(const std::string& name) const {
   if (!made && errno != EEXIST) cannot("cannot make the FIFO", name);
   Fd fifo = open_at(AT_FDCWD, path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
   if (!fifo) cannot("cannot open the FIFO", name);
-  if (!is_fifo(fifo))
+  if (!is_fifo(fifo, name))
     throw Error(ErrorCode::unavailable, "this is no FIFO").about(path).hint("remove it: rm " + shell_quote(path));
   return fifo;
 }
 
-bool QueueFiles::ask_runner_to_leave() const {
-  const Fd fifo = open_to_tell("wake");
-  return fifo && poke(fifo.get(), ask_to_leave);
+// One end of a FIFO that is there. Whatever else lies under its name would look like a living reader, and be ready for ever.
+Fd QueueFiles::open_end(const std::string& name, int way) const {
+  Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), way | O_NONBLOCK | O_NOFOLLOW);
+  if (!file && !says_unread(errno)) cannot("cannot open the FIFO", name);
+  return file && is_fifo(file, name) ? std::move(file) : Fd();
 }
 
-// Empty when nobody reads.
-Fd QueueFiles::open_to_tell(const std::string& name) const {
-  Fd file = open_at(AT_FDCWD, (directory_ + "/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
-  if (!file && is_want(errno)) cannot("cannot open the FIFO", name);
-  return fifo_or_nothing(std::move(file));
-}
-
-bool QueueFiles::tell(const std::string& name) const {
-  Fd fifo = open_to_tell(name);
-  return fifo && poke(fifo.get());
-}
-
-Fd QueueFiles::watch_life(unsigned lane) const {
-  Fd file = open_at(AT_FDCWD, life_file(lane).c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-  if (!file && is_want(errno)) cannot("cannot open the FIFO", lane_name(lane) + ".life");
-  return fifo_or_nothing(std::move(file));
+bool QueueFiles::tell(const std::string& name, char what) const {
+  const Fd fifo = open_end(name, O_WRONLY);
+  if (!fifo) return false;
+  const bool heard = poke(fifo.get(), what);
+  if (!heard && errno != EPIPE) cannot("cannot write to the FIFO", name);
+  return heard;
 }
 
 std::vector<unsigned> QueueFiles::lanes() const {
@@ -188,7 +183,8 @@ port::SeenRecord QueueFiles::see_record(unsigned lane, bool make) const {
   if (!file && !says_absent(errno) && errno != ELOOP) cannot("cannot open a lane's record", name);
   if (!file) return {};
   struct stat about {};
-  const off_t length = ::fstat(file.get(), &about) == 0 ? about.st_size : 0;
+  if (::fstat(file.get(), &about) != 0) cannot("cannot look at a lane's record", name);
+  const off_t length = about.st_size;
   const bool whole = length >= static_cast<off_t>(sizeof(model::LaneRecord));
   if (!make && length < static_cast<off_t>(offsetof(model::LaneRecord, commands))) return {};
   if (make && length == 0) write_in_place(file);

@@ -12,11 +12,14 @@
 //   snapshots/    copies of code (code_copy.hpp)
 #pragma once
 
+#include <fcntl.h>
+
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/poke.hpp"
 #include "base/same_file.hpp"
 #include "port/lanes.hpp"
 
@@ -35,23 +38,24 @@ class QueueFiles {
 
   std::string runner_file() const { return directory_ + "/runner"; }   // opened in runner_seat.hpp alone
   // A FIFO, made when missing, and its directory: to read from (and to keep open for writers), or to tell somebody. Telling:
-  // false when nobody reads. All throw where no descriptor is to be had: nobody is counted as gone for that.
+  // false when nobody reads. All throw where that cannot be told (no descriptor, a disk that refuses): nobody is counted as
+  // gone for that.
   Fd open_wake() const { return open_fifo("wake"); }
-  bool tell_runner() const { return tell("wake"); }
+  bool tell_runner() const { return tell("wake", look_again); }
   std::string unseen_file() const { return directory_ + "/unseen"; }
-  bool ask_runner_to_leave() const;              // for one that sees more; it does so only where there is something unseen
+  // For one that sees more; it does so only where there is something unseen.
+  bool ask_runner_to_leave() const { return tell("wake", ask_to_leave); }
   Fd open_start() const;                         // locked by whoever starts a runner; made when missing; throws
-  Fd watch_runner() const { return open_to_tell("wake"); }   // polls as an error once nobody reads; empty where nobody does
+  Fd watch_runner() const { return open_end("wake", O_WRONLY); }   // polls as an error once nobody reads; empty: nobody does
   bool is_wake(const Fd& wake) const { return is_at(directory_ + "/wake", wake.get()); }
   Fd watch_removals() const;                     // readable when the directory, or something in it, was removed; may be empty
   Fd open_mail(unsigned lane) const { return open_fifo(lane_name(lane) + ".mail"); }
-  bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail"); }
-  Fd reach_lane(unsigned lane) const { return open_to_tell(lane_name(lane) + ".mail"); }   // empty: it does not live
-  bool is_mail_of(unsigned lane, const Fd& mail) const { return is_at(path_of(lane) + ".mail", mail.get()); }
+  bool tell_lane(unsigned lane) const { return tell(lane_name(lane) + ".mail", look_again); }
+  Fd reach_lane(unsigned lane) const { return open_end(lane_name(lane) + ".mail", O_WRONLY); }   // empty: it does not live
   bool stands(const port::LaneSeat& seat) const;   // its files have their names
   std::string life_file(unsigned lane) const { return path_of(lane) + ".life"; }
   Fd open_life(unsigned lane) const { return open_fifo(lane_name(lane) + ".life"); }
-  Fd watch_life(unsigned lane) const;            // reading end only: hangs up at the end
+  Fd watch_life(unsigned lane) const { return open_end(lane_name(lane) + ".life", O_RDONLY); }   // hangs up at the end
 
   std::vector<unsigned> lanes() const;           // numbers, ascending
   std::vector<Error> troubles() const;           // what is there and cannot be used, each with its fix; changes nothing
@@ -62,8 +66,9 @@ class QueueFiles {
   static std::string lane_name(unsigned lane) { return "lanes/" + std::to_string(lane); }
   std::string path_of(unsigned lane) const { return directory_ + "/" + lane_name(lane); }
   Fd open_fifo(const std::string& name) const;
-  Fd open_to_tell(const std::string& name) const;
-  bool tell(const std::string& name) const;
+  Fd open_end(const std::string& name, int way) const;
+  bool is_fifo(const Fd& file, const std::string& name) const;
+  bool tell(const std::string& name, char what) const;
   [[noreturn]] void cannot(const char* what, const std::string& name) const;
 
   std::string directory_;

@@ -150,7 +150,8 @@ const sqlite3_io_methods* system_log_methods = nullptr;
 
 int write_log(sqlite3_file* file, const void* bytes, int size, sqlite3_int64 at) {
   sqlite3_int64 end = 0;
-  if (at > 0 && (system_log_methods->xFileSize(file, &end) != SQLITE_OK || end < at)) return SQLITE_IOERR_SHORT_READ;
+  if (const int code = at > 0 ? system_log_methods->xFileSize(file, &end) : SQLITE_OK; code != SQLITE_OK) return code;
+  if (end < at) return SQLITE_IOERR_SHORT_READ;
   return system_log_methods->xWrite(file, bytes, size, at);
 }
 

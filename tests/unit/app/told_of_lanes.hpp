@@ -55,7 +55,6 @@ struct ToldOfLanes : port::Lanes {
     return view;
   }
   bool stands(const port::LaneSeat&) override { return true; }
-  bool is_reachable(unsigned, const Fd&) override { return true; }
   pid_t fork(port::LaneSeat, port::RunnerSeat&, const std::function<int(port::LaneSeat&)>&) override { return -1; }
   std::vector<Fd> bearers(const port::RunTrace& run) override {
     std::vector<Fd> ends;
