@@ -56,9 +56,10 @@ async def to_the_end(
         cancelled()
         give_back()
 
-    def run() -> None:
-        _shares.work_for(caller)
+    def run(begun: Callable[[], None]) -> None:
         try:
+            begun()
+            _shares.work_for(caller)
             results.append(work())
         except BaseException as problem:
             problems.append(problem)

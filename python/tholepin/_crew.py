@@ -196,10 +196,11 @@ class Crew:
 
     # ---- The thread ----
 
-    def _run(self) -> None:
+    def _run(self, begun: Callable[[], None]) -> None:
         if not self._handover.taken():
             return
         try:
+            begun()
             for share in self._shares.each:
                 self._start_worker(share)
         except BaseException as problem:

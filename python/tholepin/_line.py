@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import _thread
 import threading
-from typing import Any
+import weakref
+from typing import Any, Callable
 
 from . import _native, _waiting, errors
 from ._holding import Holding
@@ -56,14 +57,21 @@ def _wait(
             done.release()
             holding.end_if_nobody_has_it()
 
+    works = [work]
+    lives = weakref.ref(work)  # the thread alone has it, until it ends
+    del work
     try:
         # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
-        started.extend(map(_thread.start_new_thread, (work,), ((),)))
+        started.extend(map(_thread.start_new_thread, (works.pop(),), ((),)))
         while not done.acquire(True, _waiting.MOMENT):
             if reason:
                 patience.tell(request, reason[0])
                 done.acquire()
                 break
+            if lives() is None and not done.acquire(False):
+                from . import _start
+
+                raise _start.thread_died("a thread that waits")
     except BaseException as problem:
         if not started and isinstance(problem, RuntimeError) and not isinstance(problem, errors.Error):
             from . import _start
@@ -71,15 +79,17 @@ def _wait(
             raise _start.thread_not_started("a thread that waits") from None
         if started:
             canceller.cancel()
-            _ended_whatever_comes(done, outcome)
+            _ended_whatever_comes(done, outcome, lives)
         raise
+    if not outcome:  # it had no memory to say why it failed
+        raise MemoryError
     if outcome[0] is not None:
         raise outcome[0]
 
 
-def _ended_whatever_comes(done: _thread.LockType, outcome: list[BaseException | None]) -> None:
+def _ended_whatever_comes(done: _thread.LockType, outcome: list[BaseException | None], lives: Callable[[], object]) -> None:
     # A second Ctrl-C changes nothing: the line is left within a moment. The first may have come just after the lock was taken.
-    while not outcome:
+    while not outcome and lives() is not None:
         try:
             done.acquire(True, _waiting.MOMENT)
         except BaseException:

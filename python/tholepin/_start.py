@@ -13,11 +13,13 @@ from __future__ import annotations
 import _thread
 import ctypes
 import errno
+import functools
 import os
 import select
 import signal
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 from . import _native
@@ -263,22 +265,41 @@ class Handover:
             return False
 
 
-def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thread:
-    """A thread that keeps nobody from ending; WorkerNotStarted where there are too many."""
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    problems: list[RuntimeError] = []
-    tried = threading.Lock()
-    tried.acquire()
+_LOOK_S = 0.01  # how often a thread that has said nothing yet is looked at
+
+
+class _Thread(threading.Thread):
+    """One that may die before its first word, for want of memory: Python's own start() waits for that for ever.
+
+    Attributes:
+        lives: gives None once that has ended which is to say the first word.
+    """
+
+    lives: Callable[[], object]
+
+    @property
+    def _bootstrap(self) -> Callable[[], None]:  # what Python gives to the new thread, which has it until it ends
+        first: Callable[[], None] = functools.partial(super()._bootstrap)  # type: ignore[misc]
+        self.lives = weakref.ref(first)
+        return first
+
+
+def start_thread(what: str, run: Callable[[Callable[[], None]], None], name: str) -> threading.Thread:
+    """A thread that keeps nobody from ending; WorkerNotStarted where there are too many, or no memory for it. Its first word
+    is waited for: ``run`` is given what says that, which cannot fail, to be called first of all that must come to an end."""
+    begun = _thread.allocate_lock()
+    begun.acquire()
+    thread = _Thread(target=run, args=(begun.release,), name=name, daemon=True)
+    problems: list[BaseException] = []
 
     def start() -> None:
         # In a thread without signals: Python code waits for the new one, and a handler's exception there would keep that back.
         try:
             thread.start()
-        except RuntimeError as problem:
+        except BaseException as problem:
             problems.append(problem)
-        finally:
-            tried.release()
 
+    thread.lives = weakref.ref(start)
     started: list[int] = []
     try:
         started.extend(map(_thread.start_new_thread, (start,), ((),)))  # one step for signal handlers
@@ -286,12 +307,19 @@ def start_thread(what: str, run: Callable[[], None], name: str) -> threading.Thr
         if started:  # it is a handler's
             raise
         raise thread_not_started(what) from None
-    tried.acquire()
-    if problems:
-        raise thread_not_started(what) from None
+    del start
+    while not begun.acquire(True, _LOOK_S):
+        if thread.lives() is None and not begun.acquire(False):
+            too_many = any(isinstance(problem, RuntimeError) for problem in problems)
+            raise thread_not_started(what) if too_many else thread_died(what)
     return thread
 
 
 def thread_not_started(what: str) -> WorkerNotStarted:
     """What is raised where Python says no more than that it cannot start a thread."""
     return not_started(what, OSError(errno.EAGAIN, ""), "")
+
+
+def thread_died(what: str) -> WorkerNotStarted:
+    """What is raised where a thread has ended without its first word: it does for want of memory only."""
+    return not_started(what, OSError(errno.ENOMEM, ""), "")

@@ -398,10 +398,11 @@ class _Watch:
 
     # ---- The thread ----
 
-    def _run(self) -> None:
+    def _run(self, begun: Callable[[], None]) -> None:
         if not self._handover.taken():
             return
         try:
+            begun()
             while self._slots or self._absent:
                 self._turn()
         finally:

@@ -363,10 +363,11 @@ class Pool:
         known = iterable if isinstance(iterable, (list, tuple, range)) else None
         results = Results(ordered, progress, None if known is None else len(known))
 
-        def feed() -> None:
+        def feed(begun: Callable[[], object]) -> None:
             number = 0
-            rest = iter(iterable)
             try:
+                begun()
+                rest = iter(iterable)
                 for items in iter(lambda: tuple(itertools.islice(rest, chunksize)), ()):
                     crew.submit([_chunks.Chunk(_wire.MAP, function, items, results.chunk_done, number)])
                     number += 1
@@ -376,7 +377,7 @@ class Pool:
             results._complete(number)
 
         if known is not None:
-            feed()
+            feed(int)
         else:  # results are to come while a slow iterable still gives
             _start.start_thread("a thread that reads what is to be done", feed, "thole-pool-feed")
         return results

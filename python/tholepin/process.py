@@ -319,7 +319,8 @@ class Process:
             shares.release()
             raise
 
-    def _release_at_end(self) -> None:
+    def _release_at_end(self, begun: Callable[[], None]) -> None:
+        begun()
         child, shares = self._child, self._shares
         if child is not None and shares is not None:  # else the start was given up
             child.wait()

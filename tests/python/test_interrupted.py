@@ -152,7 +152,7 @@ def test_an_interrupt_anywhere_at_the_start_of_a_thread_is_told_as_what_it_is():
         eventually(lambda: threading.active_count() == before)
 
     before = threading.active_count()
-    places = at_each_place(lambda: _start.start_thread("a thread", int, "of the test"), interrupt, afterwards)
+    places = at_each_place(lambda: _start.start_thread("a thread", lambda begun: begun(), "of the test"), interrupt, afterwards)
     assert places > 5
 
 
