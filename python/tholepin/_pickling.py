@@ -21,24 +21,34 @@ _UNPICKLABLE = (_pickle.PicklingError, AttributeError, TypeError)
 def dumped(value: Any) -> bytes | _wire.Part:
     """The value as a part of a packet."""
     buffers: list[Any] = []
+    pickled = _pickled(value, buffers)
+    if not buffers and len(pickled) <= _wire.LIMIT:
+        return pickled
+    return _wire.part_of(pickled, [buffer.raw() for buffer in buffers])
+
+
+def whole(value: Any) -> bytes:
+    """The value in one piece, for ``pickle.loads`` in another process."""
+    return _pickled(value, None)
+
+
+def _pickled(value: Any, buffers: list[Any] | None) -> bytes:
+    """Its buffers are put into the list; into the pickle itself where there is none."""
+    take = None if buffers is None else buffers.append
     try:
-        pickled: bytes = _pickle.dumps(value, 5, buffer_callback=buffers.append)
-        if b"__main__" in pickled:
-            by_value = _by_value()
-            if by_value is not None:
-                buffers = []
-                pickled = by_value(value, 5, buffers.append)
+        pickled: bytes = _pickle.dumps(value, 5, buffer_callback=take)
+        by_value = _by_value() if b"__main__" in pickled else None
+        if by_value is None:
+            return pickled
     except _UNPICKLABLE:
         by_value = _by_value()
         if by_value is None:  # lambdas and inner functions of a script
             from . import _byvalue
 
             by_value = _byvalue.dumps
-        buffers = []
-        pickled = by_value(value, 5, buffers.append)
-    if not buffers and len(pickled) <= _wire.LIMIT:
-        return pickled
-    return _wire.part_of(pickled, [buffer.raw() for buffer in buffers])
+    if buffers is not None:
+        buffers.clear()
+    return by_value(value, 5, take)
 
 
 _found: list[Callable[..., bytes] | None] = []

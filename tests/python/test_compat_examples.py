@@ -24,14 +24,32 @@ PUBLIC = {
         "get_thread_siblings_list", "get_unique", "group_by_node", "group_by_siblings", "group_list_by_key", "set_affinity",
         "ungroup_all_and_check_count", "ungroup_by_nodes", "ungroup_by_siblings",
     ],
+    "dragon": ["in_dragon"],
+    "dragon.infrastructure.connection": ["Connection"],
+    "dragon.infrastructure.facts": ["PMIBackend"],
+    "dragon.infrastructure.policy": ["Policy", "Policy.get_sdict", "Policy.merge", "Policy.global_policy"],
+    "dragon.native": [],
+    "dragon.native.barrier": ["Barrier"],
+    "dragon.native.event": ["Event"],
+    "dragon.native.lock": ["Lock"],
+    "dragon.native.machine": [
+        "Node", "System", "System.cpu_count", "System.gpu_policies", "System.hostname_policies", "cpu_count", "current",
+    ],
+    "dragon.native.pool": ["Pool"],
+    "dragon.native.process": [
+        "Popen", "Process", "Process.children", "Process.parent", "ProcessTemplate",
+        "ProcessTemplate.get_original_python_parameters", "ProcessTemplate.get_sdict", "current",
+    ],
+    "dragon.native.process_group": ["ProcessGroup"],
+    "dragon.native.queue": ["Queue"],
 }  # fmt: skip
 
 # Runs the examples of one object, with the names of its module, as they stand. This host need not have a DGX A100's CPUs.
 RUN = """
-import doctest, importlib, inspect, os, sys
+import doctest, functools, importlib, inspect, os, sys
 os.sched_getaffinity = lambda pid: set(range(256))
 module = importlib.import_module(sys.argv[1])
-value = getattr(module, sys.argv[2]) if sys.argv[2] else module
+value = functools.reduce(getattr, filter(None, sys.argv[2].split(".")), module)
 names = vars(inspect.getmodule(value)).copy()
 tests = doctest.DocTestFinder(recurse=False).find(value, sys.argv[2] or sys.argv[1], globs=names, module=False)
 runner = doctest.DocTestRunner(verbose=False)

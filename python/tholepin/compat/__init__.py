@@ -1,4 +1,4 @@
-"""Programs written for safe-gpu, GPUtil and gpu_affinity, unmodified, on thole's claims.
+"""Programs written for safe-gpu, GPUtil, gpu_affinity and Dragon, unmodified, on thole's claims.
 
 >>> import tholepin.compat
 >>> tholepin.compat.enable()
@@ -9,7 +9,7 @@
 For a program that is not to be touched at all: ``thole compat -- python script.py``. What differs from the originals, and why:
 docs/compat.md.
 
-How this works: a finder in front of all others of this interpreter resolves the three names to the packages below ``modules/``,
+How this works: a finder in front of all others of this interpreter resolves the four names to the packages below ``modules/``,
 also where the script's own directory has a copy of the original. ``thole compat`` does the same at the start of every
 interpreter below it (``start/sitecustomize.py``).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["enable"]
 
-NAMES = ("safe_gpu", "GPUtil", "gpu_affinity")
+NAMES = ("safe_gpu", "GPUtil", "gpu_affinity", "dragon")
 _MODULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "modules")
 
 
@@ -42,7 +42,7 @@ class _Finder:
 
 
 def enable(*, wait: words.Duration | None = None) -> None:
-    """From here on ``import safe_gpu``, ``GPUtil`` and ``gpu_affinity`` give thole's modules, in this interpreter.
+    """From here on ``import safe_gpu``, ``GPUtil``, ``gpu_affinity`` and ``dragon`` give thole's modules, in this interpreter.
 
     Programs that it starts get the originals: for them there is ``thole compat``. A second call changes nothing but ``wait``.
 

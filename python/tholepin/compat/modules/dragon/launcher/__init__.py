@@ -1,0 +1,1 @@
+"""``dragon.launcher``: of it the command."""
