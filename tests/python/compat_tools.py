@@ -1,12 +1,14 @@
 """Starting programs below `thole compat`, for the tests of the drop-ins."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
 from tholepin import _native
 
 LIMIT = 200  # seconds; nothing here takes one
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def compat(*words):

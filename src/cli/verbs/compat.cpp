@@ -1,4 +1,5 @@
-// compat: becomes a command whose Python programs find thole's safe_gpu, GPUtil and gpu_affinity in place of the originals.
+// compat: becomes a command whose Python programs find thole's safe_gpu, GPUtil, gpu_affinity and dragon in place of the
+// originals.
 //
 // How this works: Python imports a module named sitecustomize from PYTHONPATH when it starts. The Python package brings one
 // that puts the drop-ins in front, in the command and in every Python below it (python/tholepin/compat/start).
@@ -72,6 +73,7 @@ constexpr Example compat_examples[] = {
   {"thole compat -- python train.py", "safe_gpu.claim_gpus() waits in line, what GPUtil picks is claimed"},
   {"thole compat --no-wait -- python train.py", "an error where too few are free, as with safe-gpu itself"},
   {"thole compat -- torchrun --nproc-per-node 8 train.py", "ranks that call gpu_affinity.set_affinity()"},
+  {"thole compat -- python gpu_pool.py", "Dragon's pools and groups, in place of dragon gpu_pool.py"},
 };
 
 }  // namespace
@@ -79,7 +81,7 @@ constexpr Example compat_examples[] = {
 extern constexpr Verb compat_verb = {
     .name = "compat",
     .group = "run",
-    .summary = "run a program of safe_gpu, GPUtil or gpu_affinity on claims",
+    .summary = "run a program of safe_gpu, GPUtil, gpu_affinity or Dragon on claims",
     .operands = "COMMAND [ARGUMENT...]",
     .options = compat_options,
     .examples = compat_examples,

@@ -1,9 +1,10 @@
 """Objects that several processes use: they live in the process that made them, and the others call them there.
 
 A handle (Queue, Event, Barrier, Lock, Connection) can be pickled at any time, to whatever process. Its object lives in the
-process that made it, which answers the others by a socket without a name in the file system; multiprocessing.connection
-checks that who calls knows the key that only the handle tells. What goes through a queue is pickled by who puts it and
-unpickled by who gets it: the process between does not look at it. When the process that made it ends, the object is gone.
+process that made it, which answers the others by a socket without a name in the file system. Only processes of the same user
+are heard, and only those that know a key, which the handle tells: who is heard can have code run here. What goes through a
+queue is pickled by who puts it and unpickled by who gets it: the process between does not look at it. When the process that
+made it ends, the object is gone.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import socket
+import struct
 import threading
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any, Dict
 
 from tholepin import _start
@@ -30,7 +33,7 @@ class Home:
         self.address = f"\0thole-dragon-{self.pid}-{os.urandom(8).hex()}"
         self._objects: Dict[int, Any] = {}
         self._numbers = itertools.count()
-        self._listener = Listener(self.address, "AF_UNIX", backlog=128, authkey=self.key)
+        self._listener = Listener(self.address, "AF_UNIX", backlog=128)
         _start.start_thread("a thread that answers other processes", self._listen, "dragon-home")
 
     def place(self, thing: object) -> int:
@@ -54,13 +57,19 @@ class Home:
         while True:
             try:
                 connection = self._listener.accept()
-            except (OSError, EOFError, AuthenticationError):  # a stranger, or one that has ended meanwhile
+                if _user_of(connection) in (0, os.getuid(), os.geteuid()):
+                    answer = functools.partial(self._answer, connection)
+                    _start.start_thread("a thread that answers a process", answer, "dragon-home")
+            except OSError:  # one that has ended meanwhile; no descriptor or no thread left: it sees that nobody answers
                 continue
-            answer = functools.partial(self._answer, connection)
-            _start.start_thread("a thread that answers a process", answer, "dragon-home")
 
     def _answer(self, connection: Connection) -> None:
         with connection:
+            try:  # not where others wait to be heard: a stranger may say nothing
+                deliver_challenge(connection, self.key)
+                answer_challenge(connection, self.key)
+            except (OSError, EOFError, AuthenticationError):
+                return
             while True:
                 try:
                     number, method, arguments = connection.recv()
@@ -77,6 +86,13 @@ class Home:
                     if undo is not None and answer[0]:
                         undo(answer[1])
                     return
+
+
+def _user_of(connection: Connection) -> int:
+    """Who has connected."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as its:
+        _, user, _ = struct.unpack("3i", its.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        return int(user)
 
 
 _homes: Dict[int, Home] = {}

@@ -101,7 +101,7 @@ GS_GLOBAL_POLICY_SDICT = {
 }
 
 
-def own(policy: Policy) -> tholepin.Policy:
+def own(policy: object) -> tholepin.Policy:
     """The same as thole's.
 
     Raises:

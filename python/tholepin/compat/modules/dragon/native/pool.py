@@ -50,10 +50,11 @@ class Pool(tholepin.Pool):
             )
         if processes is None and processes_per_policy is None and not several:
             processes = System().nnodes
-        if policy is None or isinstance(policy, Policy):
-            policies: Any = policy and own(policy)
-        else:
+        policies: Any = policy
+        if isinstance(policy, (list, tuple)):
             policies = [own(one) for one in policy]
+        elif policy is not None:
+            policies = own(policy)
         super().__init__(
             processes,
             initializer,
