@@ -141,6 +141,20 @@ def test_the_pipes_of_a_groups_processes():
     """)) == "[('one\\n', 0, False, None), ('two\\n', 0, False, None)]\n"
 
 
+def test_names_and_numbers_of_processes():
+    assert run(program("""
+        process = Process("sleep", ["1000"], ident=1)
+        process.start()
+        print(process.puid > 1, process.name, process.ident, Process(None, ident=1).puid == process.puid)
+        told(Process.from_template, ProcessTemplate("true"), 1)
+        stranger = Process(None, ident=os.getppid())
+        print(stranger.is_alive, stranger.puid == os.getppid(), stranger.join(timeout=0), stranger.returncode)
+        found, = [one for one in Process(None, ident=os.getpid()).children() if one.puid == process.puid]
+        found.kill()
+        print(process.join(), found.returncode)
+    """)) == "True 1 1 True\nWrongRequest True ident: a process 1 already exists\nTrue True None None\n-9 -9\n"
+
+
 def test_patience_ends_what_does_not_end():
     assert run(program("""
         pool = Pool(1)

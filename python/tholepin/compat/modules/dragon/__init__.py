@@ -27,4 +27,4 @@ def in_dragon() -> bool:
 
 
 def __getattr__(name: str) -> object:
-    _outside.refuse(__name__, name, ("Batch", "DDict", "attach"))
+    _outside.refuse(__name__, name, ("Batch", "DDict"))

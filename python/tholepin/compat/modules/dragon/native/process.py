@@ -62,7 +62,7 @@ class Process(ProcessTemplate):
         self._pmi = _pmi
         self._running: Running | None = None
         self._connections: dict[int, Connection] = {}
-        known = _known(ident)
+        known = _known(ident, strangers=target is None)  # a new one's number is a name only
         self.started = known is not None
         if known is not None:
             if target is not None:
@@ -78,7 +78,7 @@ class Process(ProcessTemplate):
     @classmethod
     def from_template(cls, template: ProcessTemplate, ident: str | None = None, _pmi: PMIBackend | None = None) -> Process:
         """A new process as a template says; ValueError where there is one of this name."""
-        if _known(ident) is not None:
+        if _known(ident, strangers=False) is not None:
             raise errors.WrongRequest(f"ident: a process {ident!r} already exists")
         names = ("target", "args", "kwargs", "cwd", "env", "stdin", "stdout", "stderr", "policy", "options")
         return cls(ident=ident, _pmi=_pmi, **{name: getattr(template, name) for name in names})
@@ -161,7 +161,7 @@ class Process(ProcessTemplate):
         True
         >>> process.kill()
         """
-        return [Process(None, ident=puid) for puid in _others.children(self.puid) if _known(puid) is not None]
+        return [Process(None, ident=puid) for puid in _others.children(self.puid) if _known(puid, strangers=True) is not None]
 
     def parent(self) -> Process:
         """The process that has started it.
@@ -195,14 +195,14 @@ class Process(ProcessTemplate):
 _started: weakref.WeakValueDictionary[Any, Process] = weakref.WeakValueDictionary()
 
 
-def _known(ident: str | int | None) -> tuple[Running, dict[int, Connection]] | None:
-    """The process of this name or number, and its pipes."""
+def _known(ident: str | int | None, strangers: bool) -> tuple[Running, dict[int, Connection]] | None:
+    """The process of this name or number, and its pipes; of this program only, or any of this host."""
     if not ident:
         return None
     process = _started.get(ident)
     if process is not None and process._running is not None:
         return process._running, process._connections
-    other = _others.found(ident) if isinstance(ident, int) else None
+    other = _others.found(ident) if strangers and isinstance(ident, int) else None
     return None if other is None else (other, other.connections())
 
 
