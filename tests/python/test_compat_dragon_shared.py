@@ -260,6 +260,26 @@ print(rude.recv_bytes(), started(child, items).join(), items.get(), items.size()
 """) == "AuthenticationError\nb'#FAILURE#' 0 heard 0\n"
 
 
+def test_what_nobody_else_has_goes_with_its_handle():
+    """Also a process's pipe, whose descriptor would be missed."""
+    assert said_by("""
+import gc
+from dragon import _shared
+items, kept = Queue(), Queue()
+there = len(_shared._home()._objects)
+for _ in range(3):
+    process = Process("true", stdout=Process.PIPE)
+    process.start()
+    process.join()
+    Event(), Lock(), Barrier()
+given = Queue()
+items.put(given)
+del process, given
+gc.collect()
+print(len(_shared._home()._objects) - there, items.get().size())
+""") == "1 0\n"
+
+
 def test_fork_in_a_program_that_has_them():
     """multiprocessing's children call the process that they were forked from."""
     assert said_by("""

@@ -4,7 +4,7 @@ A handle (Queue, Event, Barrier, Lock, Connection) can be pickled at any time, t
 process that made it, which answers the others by a socket without a name in the file system. Only processes of the same user
 are heard, and only those that know a key, which the handle tells: who is heard can have code run here. What goes through a
 queue is pickled by who puts it and unpickled by who gets it: the process between does not look at it. When the process that
-made it ends, the object is gone.
+made it ends, the object is gone; and one whose handle was never pickled goes with the handle.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import os
 import socket
 import struct
 import threading
+import time
+import weakref
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any, Dict
 
 from tholepin import _start
 
+_PAUSE = 0.1  # seconds
 POOL = 1 << 62  # the number of Dragon's memory pool, the default of parameters that mean nothing here
 
 
@@ -60,8 +63,8 @@ class Home:
                 if _user_of(connection) in (0, os.getuid(), os.geteuid()):
                     answer = functools.partial(self._answer, connection)
                     _start.start_thread("a thread that answers a process", answer, "dragon-home")
-            except OSError:  # one that has ended meanwhile; no descriptor or no thread left: it sees that nobody answers
-                continue
+            except OSError:  # it has ended meanwhile; or there are no descriptors, no threads: then not at once again
+                time.sleep(_PAUSE)
 
     def _answer(self, connection: Connection) -> None:
         with connection:
@@ -112,8 +115,12 @@ class Handle:
     def __init__(self, thing: object) -> None:
         home = _home()
         self._place = home.pid, home.address, home.key, home.place(thing)
+        self._alone = weakref.finalize(self, home.remove, self._place[3])
+        self._alone.atexit = False
 
     def __getstate__(self) -> dict[str, Any]:
+        if "_alone" in self.__dict__:
+            self._alone.detach()
         return {"_place": self._place}
 
     def _call(self, method: str, *arguments: Any) -> Any:

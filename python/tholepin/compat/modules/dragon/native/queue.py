@@ -80,7 +80,8 @@ class Queue(Handle):
 
     def __getstate__(self) -> dict[str, Any]:
         self._check()
-        return {name: getattr(self, name) for name in ("_place", "_maxsize", "_joinable", "_pickler", "_closed")}
+        own = {name: getattr(self, name) for name in ("_maxsize", "_joinable", "_pickler", "_closed")}
+        return {**super().__getstate__(), **own}
 
     def put(
         self,
