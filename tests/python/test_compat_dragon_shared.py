@@ -1,5 +1,7 @@
 """Queue, Event, Barrier, Lock and connections of pipes, given to other processes; what is left when one of them is killed."""
 
+import os
+
 import pytest
 from compat_tools import run
 
@@ -258,6 +260,21 @@ rude.recv_bytes()
 rude.send((number, "put", (pickle.dumps("not heard"), True, None)))
 print(rude.recv_bytes(), started(child, items).join(), items.get(), items.size())
 """) == "AuthenticationError\nb'#FAILURE#' 0 heard 0\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_another_user_is_not_heard_though_he_knows_the_key():
+    assert said_by("""
+import hmac, multiprocessing.connection                # what is imported late, another user cannot read
+items = Queue()
+_, address, key, number = items._place
+child = os.fork()
+if not child:
+    os.setuid(65534)
+    said = told(multiprocessing.connection.Client, address, "AF_UNIX", authkey=key)
+    os._exit(said[0] not in ("EOFError", "ConnectionResetError", "BrokenPipeError"))
+print(os.waitpid(child, 0)[1], items.size())
+""") == "0 0\n"
 
 
 def test_what_nobody_else_has_goes_with_its_handle():

@@ -60,9 +60,11 @@ class Home:
         while True:
             try:
                 connection = self._listener.accept()
-                if _user_of(connection) in (0, os.getuid(), os.geteuid()):
-                    answer = functools.partial(self._answer, connection)
-                    _start.start_thread("a thread that answers a process", answer, "dragon-home")
+                if _user_of(connection) not in (0, os.getuid(), os.geteuid()):
+                    connection.close()
+                    continue
+                answer = functools.partial(self._answer, connection)
+                _start.start_thread("a thread that answers a process", answer, "dragon-home")
             except OSError:  # it has ended meanwhile; or there are no descriptors, no threads: then not at once again
                 time.sleep(_PAUSE)
 
