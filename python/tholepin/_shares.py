@@ -317,7 +317,8 @@ def warn_of_no_claim() -> None:
         import logging
 
         logging.getLogger("tholepin").warning(
-            'this pool claims no GPU: gpus="free" or gpus=N gives each worker its own; now each sees every GPU'
+            'this pool claims no GPU: gpus="free", gpus=N or policies with gpu_affinity give each worker its own; now each '
+            "sees every GPU"
         )
 
 

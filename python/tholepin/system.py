@@ -97,7 +97,7 @@ class System:
         >>> tholepin.System.cpu_count() == len(os.sched_getaffinity(0))
         True
         """
-        return cpu_count()
+        return len(os.sched_getaffinity(0))
 
     def hostname_policies(self) -> list[Policy]:
         """A policy for each host.
@@ -119,21 +119,3 @@ class System:
         return [
             Policy(placement=Policy.Placement.HOST_NAME, host_name=name, gpu_affinity=[gpu]) for gpu in self.primary_node.gpus
         ]
-
-
-def current() -> Node:
-    """The host that this process runs on.
-
-    >>> current().hostname == os.uname().nodename
-    True
-    """
-    return Node()
-
-
-def cpu_count() -> int:
-    """How many CPUs this process may use, on all hosts.
-
-    >>> cpu_count() == len(os.sched_getaffinity(0))
-    True
-    """
-    return len(os.sched_getaffinity(0))

@@ -16,7 +16,7 @@ def cpu_count() -> int:
     >>> cpu_count() == len(os.sched_getaffinity(0))
     True
     """
-    return system.cpu_count()
+    return system.System.cpu_count()
 
 
 class Node:
