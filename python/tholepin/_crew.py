@@ -46,9 +46,11 @@ class Crew:
         ahead: how many chunks a worker has at most, the one that it computes among them.
     """
 
-    def __init__(self, tasks_per_worker: int | None, retries: int, ahead: int = AHEAD) -> None:
+    def __init__(
+        self, tasks_per_worker: int | None, retries: int, ahead: int = AHEAD, shares: Shares | None = None
+    ) -> None:
         self._ahead = ahead
-        self._shares = Shares()
+        self._shares = shares or Shares()
         self._absent = Absent(lambda: self._shares)
         self._taken = TakenWatch(self._shares)
         self._tasks_per_worker = tasks_per_worker

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
 from .errors import DriverError, Error, NeverPossible, NoneFree, WrongRequest
@@ -35,7 +35,8 @@ class Share:
         binding: to which CPUs and memory, for the library.
         gpus: the keys of its GPUs: UUIDs, or what stands for them.
         by_names: the change that shows them by names that are never another GPU's; None where one has no such name.
-        is_around: they are those of a claim around this process.
+        claim: the one that they are of; None where it has none, and where they are those of a claim around this process.
+        is_around: they are those.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Share:
         binding: Mapping[str, Any] | None,
         gpus: Sequence[str] = (),
         by_names: Mapping[str, str | None] | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self.change = change
         self.binding = binding
         self.gpus = gpus
         self.by_names = by_names
+        self.claim = claim
         self.is_around = False
 
 
@@ -60,12 +63,12 @@ class _TakenBack(Exception):
 
 
 class Shares:
-    """The shares of several processes, and the claim that they share out: none, until one of the functions below makes them.
+    """The shares of several processes, and the claims that they share out: none, until one of the functions below makes them.
     Whoever calls those releases them, also where they raise."""
 
     def __init__(self) -> None:
         self.each: Sequence[Share] = ()
-        self._claim: Claim | None = None
+        self._claims: Sequence[Claim] = ()
         self._shown_at = 0.0
         self._patience: weakref.ref[_waiting.Patience] | None = None
         self._quiet: bool | None = None
@@ -75,10 +78,16 @@ class Shares:
         """Claims what is to be shared out, when its turn has come."""
         from . import claims
 
-        self._claim = claims.Claim()
-        claims.obtain(self._claim, request, patience)
+        claim = claims.Claim()
+        self._claims = (claim,)
+        claims.obtain(claim, request, patience)
         self._shown_at = time.monotonic()
-        return self._claim
+        return claim
+
+    def claims_of(self, ranks: Sequence[Sequence[str]], patience: _waiting.Patience) -> Sequence[Claim]:
+        """The claim of the GPUs of each of these processes: one for all."""
+        wanted = sorted({key for rank in ranks for key in rank})
+        return [self.claim({"gpus": len(wanted), "on": wanted}, patience)] * len(ranks)
 
     def renew(self, shares: Sequence[Share]) -> Error | None:
         """For processes that begin later than the claim: a GPU that has left the driver's list since, or come back, gives
@@ -107,9 +116,8 @@ class Shares:
         return None
 
     def _shown_anew(self, shares: Sequence[Share]) -> list[Mapping[str, str | None]]:
-        own = [share.gpus for share in shares if not share.is_around]
+        told_own = _by_claim([(share.claim, share.gpus) for share in shares if not share.is_around], None, anew=True)
         around = [share.gpus for share in shares if share.is_around]
-        told_own = iter(_shared_out(self._claim, own, None, anew=True) if own else ())
         try:
             told_around = iter(_shared_out(None, around, None, anew=True) if around else ())
         except WrongRequest:  # another claim is around by now, or somebody has made that up
@@ -118,10 +126,9 @@ class Shares:
 
     def taken_back(self) -> Error | None:
         """What keeps anything more from being begun there: root has taken a GPU back."""
-        if self._claim is None:
-            return None
         try:
-            _shared_out(self._claim, (), None, anew=True)
+            for claim in self._claims:
+                _shared_out(claim, (), None, anew=True)
         except _TakenBack as taken:
             return taken.problem
         return None
@@ -163,7 +170,7 @@ class Shares:
 
     def stay(self) -> None:
         """They last until who made them says otherwise: what that thread, or its task, waits for meanwhile, they are not."""
-        if self._claim is not None:
+        if self._claims:
             self._makers = tuple(map(weakref.ref, _caller() or who()))
             _staying.add(self)
 
@@ -172,10 +179,10 @@ class Shares:
         _staying.discard(self)
 
     def release(self) -> None:
-        """Ends the claim; a second time does nothing."""
+        """Ends the claims; a second time does nothing."""
         _staying.discard(self)
-        if self._claim is not None:
-            self._claim.release()
+        for claim in self._claims:
+            claim.release()
 
 
 _staying: weakref.WeakSet[Shares] = weakref.WeakSet()
@@ -212,7 +219,7 @@ def of_who_waits() -> list[str]:
     caller = _caller()
     waits = threading.current_thread() if caller is None else caller[-1]
     staying = [shares for shares in list(_staying) if any(maker() is waits for maker in shares._makers)]
-    return [shares._claim.id for shares in staying if shares._claim is not None]
+    return [claim.id for shares in staying for claim in shares._claims]
 
 
 def _units() -> list[dict[str, Any]]:
@@ -281,11 +288,23 @@ def _shared_out(
     return answer["ranks"] or [None] * len(ranks)  # None: no claim is around this process any more
 
 
+def _by_claim(
+    ranks: Sequence[tuple[Claim | None, Sequence[str]]], bind: words.Binding | None, anew: bool = False
+) -> Iterator[Any]:
+    """The same of processes whose GPUs are of several claims, in their order."""
+    told: dict[int, Iterator[Any]] = {}
+    for claim in {id(claim): claim for claim, _ in ranks}.values():
+        told[id(claim)] = iter(_shared_out(claim, [rank for one, rank in ranks if one is claim], bind, anew))
+    return iter([next(told[id(claim)]) for claim, _ in ranks])
+
+
 def _change(told: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {} if told is None else {**told["set"], **dict.fromkeys(told["unset"])}  # None: the claim is around no more
 
 
-def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) -> Share:
+def _share(
+    policy: Policy, gpus: Sequence[str] = (), told: Mapping[str, Any] | None = None, claim: Claim | None = None
+) -> Share:
     change: dict[str, str | None] = {}
     binding: dict[str, Any] = {}
     if told is not None:
@@ -300,7 +319,7 @@ def _share(policy: Policy, gpus: Sequence[str], told: Mapping[str, Any] | None) 
                 hint=f"allowed are {words.cpu_list(allowed)}",
             )
     by_names = told["by_names"] if told is not None else None
-    return Share(change, binding or None, gpus, None if by_names is None else _change(by_names))
+    return Share(change, binding or None, gpus, None if by_names is None else _change(by_names), claim)
 
 
 def warn_of_no_claim() -> None:
@@ -332,15 +351,17 @@ def for_policies(
     """The share of each of these processes. GPUs that several policies name are claimed once and shared among them."""
     shares.waits_as(patience)
     if not any(policy.gpu_affinity for policy in policies):
-        shares.each = [_share(policy, (), None) for policy in policies]
+        shares.each = [_share(policy) for policy in policies]
         shares.are_those_around()
         return
     names = _unit_names()
     ranks = [[_key(name, names) for name in policy.gpu_affinity] for policy in policies]
-    wanted = sorted({key for rank in ranks for key in rank})
-    claim = shares.claim({"gpus": len(wanted), "on": wanted}, patience)
-    told = iter(_shared_out(claim, [rank for rank in ranks if rank], bind))
-    shares.each = [_share(policy, rank, next(told) if rank else None) for policy, rank in zip(policies, ranks)]
+    some = [rank for rank in ranks if rank]
+    claimed = list(zip(shares.claims_of(some, patience), some))
+    told, claims = _by_claim(claimed, bind), iter(claim for claim, _ in claimed)
+    shares.each = [
+        _share(policy, rank, next(told), next(claims)) if rank else _share(policy) for policy, rank in zip(policies, ranks)
+    ]
     shares.are_those_around()
 
 
@@ -357,7 +378,7 @@ def for_gpus(
     else:
         raise WrongRequest(f'gpus: expected a number of GPUs, 1 or more, or "free", got {gpus!r}')
     ranks = [[key] for key in claim.uuids for _ in range(each)]
-    shares.each = [_share(Policy(), rank, told) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))]
+    shares.each = [_share(Policy(), rank, told, claim) for rank, told in zip(ranks, _shared_out(claim, ranks, bind))]
 
 
 def for_request(
@@ -366,4 +387,4 @@ def for_request(
     """One share with all GPUs of a claim; ``request`` as in thole.h."""
     shares.waits_as(patience)
     claim = shares.claim(request, patience)
-    shares.each = [_share(Policy(), claim.uuids, _shared_out(claim, [claim.uuids], bind)[0])]
+    shares.each = [_share(Policy(), claim.uuids, _shared_out(claim, [claim.uuids], bind)[0], claim)]

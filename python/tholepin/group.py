@@ -114,6 +114,8 @@ class ProcessGroup:
         self._failed: list[tuple[int, int | None]] = []
         self._restarting = self._restart
 
+    _make_shares = _shares.Shares
+
     # ---- Before the start ----
 
     def add_process(self, nproc: int, template: ProcessTemplate) -> None:
@@ -134,7 +136,7 @@ class ProcessGroup:
         self._check(self._shares is None and not self._closed, "init: the group is made already")
         templates = [template for nproc, template in self._templates for _ in range(nproc)]
         policies = [Policy.merge(self._policy, template.policy or Policy()) for template in templates]
-        shares = _shares.Shares()
+        shares = self._make_shares()
         try:
             _shares.for_policies(shares, policies, self._waiting, self._bind)
             self._slots = [_Slot(template, share) for template, share in zip(templates, shares.each)]

@@ -142,7 +142,7 @@ class Pool:
         patience = self._patience = _waiting.Patience(wait, cancel, on_wait, quiet)
         self._open = True
         self._functions: dict[Any, _chunks.Function] = {}
-        self._crew = _crew.Crew(maxtasksperchild, retries)
+        self._crew = _crew.Crew(maxtasksperchild, retries, shares=self._make_shares())
         _live.add(self._crew)
         self._forgotten = weakref.finalize(self, self._crew.terminate, PATIENCE)
         self._forgotten.atexit = False
@@ -151,6 +151,8 @@ class Pool:
             initializer,
             tuple(initargs),
         )
+
+    _make_shares = _shares.Shares
 
     @property
     def size(self) -> int:

@@ -253,6 +253,7 @@ class Process:
     PIPE = ProcessTemplate.PIPE
     STDOUT = ProcessTemplate.STDOUT
     DEVNULL = ProcessTemplate.DEVNULL
+    _make_shares = _shares.Shares
 
     def __init__(
         self,
@@ -305,7 +306,7 @@ class Process:
         processes, memory or descriptors."""
         if self._child is not None:
             raise RuntimeError("the process was started already")
-        started, shares = Started(), _shares.Shares()
+        started, shares = Started(), self._make_shares()
         try:
             _shares.for_policies(shares, [self._policy or Policy()], self._patience)
             start(started, self._template, shares.each[0])

@@ -58,6 +58,49 @@ def test_what_policies_name_is_claimed_until_the_end(made, gone):
     end(process)
 
 
+def test_what_of_a_program_names_the_same_gpus_shares_its_claim():
+    """As below Dragon; the claim ends with the last of them."""
+    process = start(program("""
+        def meet(_):
+            return os.environ["CUDA_VISIBLE_DEVICES"]
+        pool = Pool(policy=System().gpu_policies()[:4], processes_per_policy=1)
+        beside = Pool(policy=Policy(gpu_affinity=[2, 0]), processes_per_policy=1)
+        some = [Process("cat", stdin=Process.PIPE, policy=Policy(gpu_affinity=[number % 4])) for number in range(8)]
+        for one in some:
+            one.start()
+        print([one.is_alive for one in some] == [True] * 8, beside.map_async(meet, [0]).get(), flush=True)
+        group = ProcessGroup(policy=Policy(gpu_affinity=[5]))
+        group.add_process(2, ProcessTemplate("true", policy=Policy(gpu_affinity=[1])))
+        group.add_process(1, ProcessTemplate("true"))
+        group.init(); group.start(); group.join()
+        for each in (pool, beside):
+            each.close(); each.join()
+        for one in some[1:]:
+            one.stdin_conn.close(); one.join()
+        print(flush=True); input()
+        told(Process("true", policy=Policy(gpu_affinity=[0, 6])).start)
+        group.close()
+        print(flush=True); input()
+        some[0].stdin_conn.close(); some[0].join()
+        again = Process("true", policy=Policy(gpu_affinity=[0, 6]))
+        again.start()
+        print(again.join(), flush=True); sys.stdin.read()
+    """))
+    assert process.stdout.readline() == "True ['2,0']\n"
+    assert process.stdout.readline() == "\n"
+    assert claimed() == {0, 1, 2, 3, 5}
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("NeverPossible True Policy.gpu_affinity: of 2 GPUs this program has claimed")
+    assert process.stdout.readline() == "\n"
+    assert claimed() == {0, 1, 2, 3}, "what one process has left of them"
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "0\n"
+    assert claimed() == set()
+    end(process)
+
+
 def test_a_pool_waits_for_its_gpus_or_does_not(everything_taken):
     waits = "pool = Pool(policy=System().gpu_policies(), processes_per_policy=1); print(pool.map_async(abs, [-1]).get())"
     text = program(f"told(lambda: exec({waits!r}, globals()))")

@@ -159,6 +159,9 @@ def processes():
     tried("absent GPU", lambda: (run(put_visible, into, policy=Policy(gpu_affinity=[9])).join(), into.get(timeout=LONG)[1]))
     run(bind_seen, into, policy=Policy(cpu_affinity=[1], gpu_affinity=[0])).join()
     say("cpu_affinity", into.get(timeout=LONG))
+    barrier = Barrier(3)
+    some = [run(meet, barrier, into, policy=Policy(gpu_affinity=wanted)) for wanted in ([1], [1], [1])]
+    say("on one GPU at once", [into.get(timeout=LONG) for _ in some], [one.join() for one in some])
     tried("gpu_affinity no list", lambda: run(put_visible, into, policy=Policy(gpu_affinity=3)).join())
     tried("another host", lambda: run("true", policy=Policy(Policy.Placement.HOST_NAME, "nowhere")).join())
     for how in ("return", "raise", "three", "text", "none", "signal"):

@@ -7,8 +7,7 @@ import subprocess
 import sys
 from typing import Any, Mapping, Sequence
 
-import tholepin
-
+from .._claims import ProgramProcess
 from ..infrastructure.connection import Connection
 from ..infrastructure.policy import Policy, own
 
@@ -58,7 +57,7 @@ class Popen:
         if program.strip().endswith(".py"):
             program, words = sys.executable, [program, *words]
         self._args = [program, *words]
-        self._process = tholepin.Process(
+        self._process = ProgramProcess(
             program,
             words,
             cwd=cwd or ".",

@@ -8,6 +8,7 @@ import tholepin
 from tholepin._chunks import RemoteTraceback
 from tholepin.results import AsyncResult, Callback, MapResult
 
+from .._claims import ProgramShares
 from ..infrastructure.policy import Policy, own
 from .machine import System
 
@@ -29,6 +30,8 @@ class Pool(tholepin.Pool):
     The GPUs that the policies name are claimed here, all or none, and free again when the pool has ended; how long that may
     wait ``thole compat --wait`` says. It is a :class:`tholepin.Pool`, and has what that has besides.
     """
+
+    _make_shares = ProgramShares
 
     def __init__(
         self,

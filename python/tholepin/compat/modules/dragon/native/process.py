@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Sequence, Union
 import tholepin
 from tholepin import errors
 
+from .._claims import ProgramProcess
 from ..infrastructure.connection import Connection
 from ..infrastructure.facts import PMIBackend
 from ..infrastructure.policy import Policy
@@ -89,7 +90,7 @@ class Process(ProcessTemplate):
             raise RuntimeError(f"This Process has already been started with puid {self.puid}")
         if self._pmi is not None:
             tholepin.ProcessGroup(pmi=self._pmi)  # raises: there are no ranks of MPI here
-        running = tholepin.Process.from_template(self._own(), self.ident)
+        running = ProgramProcess.from_template(self._own(), self.ident)
         running.start()
         self._running, self.started = running, True
         files = (running.stdin_conn, running.stdout_conn, running.stderr_conn)

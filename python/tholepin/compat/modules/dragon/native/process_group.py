@@ -8,6 +8,7 @@ from typing import Any, Callable, TypeVar
 import tholepin
 from tholepin import errors
 
+from .._claims import ProgramShares
 from ..infrastructure.connection import Connection
 from ..infrastructure.facts import PMIBackend
 from ..infrastructure.policy import Policy, own
@@ -98,6 +99,8 @@ class ProcessGroup(tholepin.ProcessGroup):
     The GPUs that the policies name are claimed by :meth:`init`, all or none, and free again after :meth:`close`; how long that
     may wait ``thole compat --wait`` says. It is a :class:`tholepin.ProcessGroup`, and has what that has besides.
     """
+
+    _make_shares = ProgramShares
 
     def __init__(
         self,
