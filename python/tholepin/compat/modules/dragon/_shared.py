@@ -19,7 +19,7 @@ import time
 import weakref
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 from tholepin import _start
 
@@ -56,7 +56,8 @@ class Home:
             raise ValueError("it is destroyed")
         return getattr(thing, method)(*arguments)
 
-    def _listen(self) -> None:
+    def _listen(self, begun: Callable[[], None]) -> None:
+        begun()
         while True:
             try:
                 connection = self._listener.accept()
@@ -68,8 +69,9 @@ class Home:
             except OSError:  # it has ended meanwhile; or there are no descriptors, no threads: then not at once again
                 time.sleep(_PAUSE)
 
-    def _answer(self, connection: Connection) -> None:
+    def _answer(self, connection: Connection, begun: Callable[[], None]) -> None:
         with connection:
+            begun()
             try:  # not where others wait to be heard: a stranger may say nothing
                 deliver_challenge(connection, self.key)
                 answer_challenge(connection, self.key)
