@@ -68,10 +68,13 @@ def _wait(
                 patience.tell(request, reason[0])
                 done.acquire()
                 break
-            if lives() is None and not done.acquire(False):
-                from . import _start
+            if lives() is not None:
+                continue
+            if done.acquire(False):  # it has ended since
+                break
+            from . import _start
 
-                raise _start.thread_died("a thread that waits")
+            raise _start.thread_died("a thread that waits")
     except BaseException as problem:
         if not started and isinstance(problem, RuntimeError) and not isinstance(problem, errors.Error):
             from . import _start

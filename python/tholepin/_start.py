@@ -309,9 +309,12 @@ def start_thread(what: str, run: Callable[[Callable[[], None]], None], name: str
         raise thread_not_started(what) from None
     del start
     while not begun.acquire(True, _LOOK_S):
-        if thread.lives() is None and not begun.acquire(False):
-            too_many = any(isinstance(problem, RuntimeError) for problem in problems)
-            raise thread_not_started(what) if too_many else thread_died(what)
+        if thread.lives() is not None:
+            continue
+        if begun.acquire(False):  # it has begun, and ended, since
+            break
+        too_many = any(isinstance(problem, RuntimeError) for problem in problems)
+        raise thread_not_started(what) if too_many else thread_died(what)
     return thread
 
 

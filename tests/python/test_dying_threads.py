@@ -11,6 +11,7 @@ import pytest
 from claim_tools import claims, eventually
 
 import tholepin
+from tholepin import _start, _waiting
 
 
 def without_memory(*_):
@@ -87,3 +88,12 @@ def test_a_thread_that_dies_before_it_waits_in_line_is_a_want(monkeypatch, every
         tholepin.claim(1, wait=100)
     assert caught.value.errno == errno.ENOMEM
     assert tholepin.status()["queue"] == []
+
+
+def test_one_that_has_begun_and_ended_since_the_last_look_has_not_died(monkeypatch):
+    monkeypatch.setattr(_start, "_LOOK_S", 0)
+    monkeypatch.setattr(_waiting, "MOMENT", 0)
+    for _ in range(300):
+        _start.start_thread("a thread", lambda begun: begun(), "short")
+    for _ in range(20):
+        tholepin.claim(1).release()
