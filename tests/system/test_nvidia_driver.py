@@ -256,3 +256,19 @@ def test_an_instance_that_is_named_is_shown_without_its_siblings(driver):
         "-",
         "-",
     ], "load and temperature are the GPU's"
+
+
+@pytest.mark.parametrize("code", [15, 999])
+@pytest.mark.parametrize("asked", [["-g", "1"], ["--on", "0:1"], ["--on", "MIG-a"], ["-g", "1", "--not", "1"]], ids=" ".join)
+def test_instances_that_the_driver_does_not_list_are_its_trouble_and_not_missing_for_ever(tmp_path, code, asked):
+    beside = "--not" in asked
+    driver = Driver(tmp_path, 1 + beside)
+    listed = [f"gpus {1 + beside}", "gpu 0 mig 1", "gpu 0 instance MIG-a 1 0 3 3 20096 30 3g.20gb",
+              "gpu 0 instance MIG-b 2 0 3 3 20096 30 3g.20gb"]
+    driver.configure(*listed, f"gpu 0 rc nvmlDeviceGetMigDeviceHandleByIndex {code}")
+    driver.environment["THOLE_QUEUE_DIR"] = str(tmp_path / "queue")
+    for words in (["run", *asked, "true"], ["claim", *asked], ["map", *asked, "echo", ":::", "1"], ["submit", *asked, "true"]):
+        refused = driver.thole(*words)
+        assert refused.returncode == 69 and "not all of its instances can be told" in refused.stderr, refused.stderr
+    driver.configure(*listed)
+    assert driver.thole("run", "--no-wait", *asked, "true").returncode == 0

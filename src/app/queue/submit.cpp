@@ -78,9 +78,21 @@ void note_ranges(const Submission& made, std::vector<std::string>& notes) {
   }
 }
 
-void add_luggage(Submission& made, const SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
-  plan::Luggage taken = plan::luggage(site.environment, made.spec.request, site.glance.snapshot(), site.glance.units(),
-                                      site.shell);
+// Files need not know the instances of a GPU: before a name is refused the drivers are asked.
+plan::Luggage luggage_of(SubmitSite& site, const model::Request& request) {
+  const auto by = [&](const Observer& observer) {
+    return plan::luggage(site.environment, request, observer.snapshot(), observer.units(), site.shell);
+  };
+  try {
+    return by(site.glance);
+  } catch (const Error&) {
+    site.observer.look(site.patience);
+    return by(site.observer);
+  }
+}
+
+void add_luggage(Submission& made, SubmitSite& site, const SubmitWish& wish, std::vector<std::string>& notes) {
+  plan::Luggage taken = luggage_of(site, made.spec.request);
   if (!taken.masked_by.empty())
     notes.push_back(fmt::format("{} is set, so it may use these GPUs only: {}", taken.masked_by, join(taken.on, ", ")));
   made.spec.request.on = std::move(taken.on);

@@ -1,6 +1,7 @@
 #include "plan/place/select.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/refusal.hpp"
 #include "base/shell_kind.hpp"
@@ -30,6 +31,15 @@ Indices units_of_gpu(std::size_t gpu, const std::vector<Unit>& units) {
   for (std::size_t i = 0; i < units.size(); ++i)
     if (units[i].gpu == gpu) found.push_back(i);
   return found;
+}
+
+// The driver may have told some of its instances, or none: it may have what is asked for.
+bool is_untold(const Gpu& gpu) { return gpu.mig_mode && gpu.health != model::Health::ok; }
+
+// It, or an instance of it.
+bool may_name(const std::string& word, const Gpu& gpu) {
+  if (starts_with_ignoring_case(word, "MIG-") || (gpu.pci && model::PciAddress::parse(word) == gpu.pci)) return true;
+  return starts_with_ignoring_case(gpu.uuid, word) || starts_with_ignoring_case(gpu.uuid, "GPU-" + word);
 }
 
 [[noreturn]] void no_such(const std::string& word, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
@@ -138,8 +148,11 @@ std::vector<std::size_t> resolve(const std::string& given, const model::Snapshot
   if (found.empty())
     if (const auto pci = model::PciAddress::parse(word)) found = by_pci(*pci, snapshot, units);
   if (found.empty()) found = by_uuid(word, snapshot, units);
-  if (found.empty()) no_such(word, snapshot, units);
-  return found;
+  if (!found.empty()) return found;
+  for (const Gpu& gpu : snapshot.machine.gpus)
+    if (is_untold(gpu) && may_name(word, gpu))
+      throw DriverTrouble(Error(ErrorCode::unavailable, gpu.health_reason).about(printable(word, 80)).hint("thole doctor"));
+  no_such(word, snapshot, units);
 }
 
 std::string lasting_name(const std::string& word, const model::Snapshot& snapshot, const std::vector<Unit>& units) {
@@ -167,10 +180,16 @@ class Narrowing {
       if (left_[i]) result.push_back(i);
     return result;
   }
+  // Not where there may be more than was told.
   [[noreturn]] void refuse(const std::string& why, const std::string& hint = "") const {
+    refuse_if_untold();
+    refuse_for_ever(why, hint);
+  }
+  [[noreturn]] void refuse_for_ever(const std::string& why, const std::string& hint) const {
     throw NeverPossible(Error(ErrorCode::usage, fmt::format("{} asked for; {}", plural(request_.gpus, "GPU"), why)).hint(hint));
   }
   bool too_few() const { return count() < request_.gpus; }
+  void refuse_if_untold() const;
   void refuse_part_of_gang(std::size_t before, const std::string& what) const;
 
   void by_name(const model::Snapshot& snapshot);
@@ -186,7 +205,18 @@ class Narrowing {
   const Machine& machine_;
   const std::vector<Unit>& units_;
   std::vector<bool> left_;
+  std::set<std::size_t> on_;                   // the GPUs that --on names, once they are known
 };
+
+void Narrowing::refuse_if_untold() const {
+  std::string untold;
+  for (std::size_t g = 0; g < machine_.gpus.size(); ++g)
+    if (is_untold(machine_.gpus[g]) && (on_.empty() || on_.contains(g)))
+      untold += fmt::format("\n  GPU {}: {}", g, printable(machine_.gpus[g].health_reason, 200));
+  if (!untold.empty())
+    throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for; too few are told of{}",
+                                                                  plural(request_.gpus, "GPU"), untold)).hint("thole doctor"));
+}
 
 void Narrowing::by_name(const model::Snapshot& snapshot) {
   if (!request_.on.empty()) {
@@ -194,14 +224,18 @@ void Narrowing::by_name(const model::Snapshot& snapshot) {
     std::vector<Indices> distinct;
     for (const std::string& word : request_.on) {
       Indices found = resolve(word, snapshot, units_);
-      for (const std::size_t i : found) named[i] = true;
+      for (const std::size_t i : found) {
+        named[i] = true;
+        on_.insert(units_[i].gpu);
+      }
       gang = gang || found.size() > 1;
       if (std::find(distinct.begin(), distinct.end(), found) == distinct.end()) distinct.push_back(std::move(found));
     }
     keep([&](std::size_t i) { return named[i]; });
     if (gang && distinct.size() > request_.gpus)
-      refuse(fmt::format("--on names {}, one of them partitioned", distinct.size()),
-             "name its instances, such as 3:0, or ask for as many GPUs as --on names");
+      refuse_for_ever(
+          fmt::format("--on names {}, one of them partitioned", distinct.size()),
+          "name its instances, such as 3:0, or ask for as many GPUs as --on names");
     const bool counted_out = gang && count() == request_.gpus;  // asked for by the number of its instances
     if (distinct.size() < request_.gpus && !counted_out)
       refuse("--on names " + std::to_string(distinct.size()), "name more GPUs, or none");
@@ -224,10 +258,11 @@ void Narrowing::by_outer(const Outer& outer) {
   const std::size_t before = count();
   keep([&](std::size_t i) { return i >= outer.visible.size() || outer.visible[i]; });
   const bool lost_of_gang = gang && count() < before;
-  if (too_few() || lost_of_gang)
-    refuse(fmt::format("{} leaves {} of the {} that would do", outer.named_by.empty() ? "the outer allotment" : outer.named_by,
-                       count(), before),
-           cure_of(outer));
+  if (!too_few() && !lost_of_gang) return;
+  if (!outer.variables.empty()) refuse_if_untold();   // they may name some of those; a claim's list does not
+  refuse_for_ever(fmt::format("{} leaves {} of the {} that would do",
+                              outer.named_by.empty() ? "the outer allotment" : outer.named_by, count(), before),
+                  cure_of(outer));
 }
 
 // All of a partitioned GPU that --on names is taken, or nothing: never what is left of it.
@@ -250,6 +285,7 @@ void Narrowing::by_model() {
   keep([&](std::size_t i) { return contains_ignoring_case(units_[i].model_of(machine_), request_.model); });
   refuse_part_of_gang(before, fmt::format("{} of model {}", count() == 1 ? "is" : "are", printable(request_.model, 60)));
   if (!too_few()) return;
+  refuse_if_untold();
   for (std::string& model : models) model = printable(model, 60);
   const std::string have = models.empty() ? "the models of this machine's GPUs cannot be read" : "here: " + join(models, ", ");
   const std::string wanted = printable(request_.model, 60);

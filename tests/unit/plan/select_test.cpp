@@ -119,6 +119,40 @@ TEST(Eligible, NarrowsByEveryWord) {
   }
 }
 
+// All of GPU 2's instances, or some, are not told: nothing is refused for ever that they might meet.
+TEST(Eligible, RefusesNothingForEverWhereTheDriverHasNotToldAll) {
+  const auto untold = [](model::Snapshot snapshot, std::size_t g) {
+    model::Gpu& gpu = snapshot.machine.gpus[g];
+    gpu.mig_mode = true;
+    gpu.mig.clear();
+    gpu.health = model::Health::unreadable;
+    gpu.health_reason = "not all of its instances can be told";
+    return snapshot;
+  };
+  const model::Snapshot two = untold(mixed(), 2), none = untold(machine({"a"}), 0);
+  const std::string told = "\n  GPU 2: not all of its instances can be told\n  thole doctor";
+  struct Case { const model::Snapshot* snapshot; Asked asked; plan::Environment environment; std::string message; };
+  for (const Case& c : std::vector<Case>{
+           {&none, {.gpus = 1}, {},
+            "unavailable: 1 GPU asked for; too few are told of\n  GPU 0: not all of its instances can be told\n  thole doctor"},
+           {&none, {.gpus = 1, .on = {"0:1"}}, {},
+            "unavailable: 1 GPU asked for; too few are told of\n  GPU 0: not all of its instances can be told\n  thole doctor"},
+           {&two, {.gpus = 4}, {}, "unavailable: 4 GPUs asked for; too few are told of" + told},
+           {&two, {.gpus = 1, .not_on = {"0", "1", "3"}}, {}, "unavailable: 1 GPU asked for; too few are told of" + told},
+           {&two, {.gpus = 1, .model = "3g.40gb"}, {}, "unavailable: 1 GPU asked for; too few are told of" + told},
+           {&two, {.gpus = 1, .memory_mib = 90000}, {}, "unavailable: 1 GPU asked for; too few are told of" + told},
+           {&two, {.gpus = 1}, {{"CUDA_VISIBLE_DEVICES", "MIG-ccccccc1-0"}},
+            "unavailable: 1 GPU asked for; too few are told of" + told},
+           {&two, {.gpus = 1, .on = {"MIG-ccccccc1-0"}}, {},
+            "unavailable: not all of its instances can be told: MIG-ccccccc1-0\n  thole doctor"},
+           {&two, {.gpus = 1, .on = {"GPU-ccc"}}, {},
+            "unavailable: not all of its instances can be told: GPU-ccc\n  thole doctor"},
+           {&two, {.gpus = 2, .on = {"1"}}, {}, "usage: 2 GPUs asked for; --on names 1\n  name more GPUs, or none"},
+           {&two, {.gpus = 1}, {}, "1 of 0,1,3"}}) {
+    EXPECT_EQ(outcome(*c.snapshot, c.asked, c.environment), c.message);
+  }
+}
+
 TEST(Eligible, RefusalsSayWhatThereIs) {
   model::Snapshot eight = machine({"abcd", "efgh"});
   model::Snapshot parts = mixed();
