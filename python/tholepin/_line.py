@@ -10,6 +10,7 @@ wait, so one that does not is tried before.
 from __future__ import annotations
 
 import _thread
+import functools
 import threading
 import weakref
 from typing import Any, Callable
@@ -57,9 +58,8 @@ def _wait(
             done.release()
             holding.end_if_nobody_has_it()
 
-    works = [work]
-    lives = weakref.ref(work)  # the thread alone has it, until it ends
-    del work
+    works = [functools.partial(work)]  # not the function: as for _start.start_thread
+    lives = weakref.ref(works[0])  # the thread alone has it, until it ends
     try:
         # The start and its record are one step for signal handlers: what has not begun yet must be waited for, too.
         started.extend(map(_thread.start_new_thread, (works.pop(),), ((),)))

@@ -10,13 +10,25 @@ import stat
 _MOST_LINKS = 40  # as the kernel's
 
 
-def _refuse_anothers(path: str, folder: int, found: os.stat_result) -> None:
+def _refuse_anothers(path: str, folder: int, part: str, there: int, found: os.stat_result) -> None:
     around = os.fstat(folder)
-    if around.st_mode & stat.S_ISVTX and around.st_mode & stat.S_IWOTH:
+    if around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         is_anothers = found.st_uid not in (os.geteuid(), around.st_uid)
-        if is_anothers or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
-            why = "everybody can write to this directory, and another user can have put this there"
+        if is_anothers or (stat.S_ISREG(found.st_mode) and not _has_no_name_but(folder, part, there, found)):
+            why = "others can write to this directory, and one of them can have put this there"
             raise PermissionError(errno.EACCES, why, path)
+
+
+def _has_no_name_but(folder: int, part: str, there: int, found: os.stat_result) -> bool:
+    """As the program looks."""
+    if found.st_nlink != 1:
+        return False
+    try:
+        os.stat(f".thole-{os.urandom(8).hex()}", dir_fd=folder, follow_symlinks=False)
+    except OSError:  # it is nowhere
+        pass
+    around = os.readlink(f"/proc/self/fd/{folder}")
+    return os.readlink(f"/proc/self/fd/{there}") == os.path.join(around, part)
 
 
 def open_to_append(path: str | os.PathLike[str]) -> int:
@@ -57,7 +69,7 @@ def _find_and_open(named: str) -> int:
                 return os.open(part, writes | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
             found = os.fstat(there)
             if stat.S_ISLNK(found.st_mode):
-                _refuse_anothers(named, folder, found)
+                _refuse_anothers(named, folder, part, there, found)
                 links += 1
                 if links > _MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -66,7 +78,7 @@ def _find_and_open(named: str) -> int:
             elif slash:
                 folder = look(part, follows | os.O_DIRECTORY, folder)  # a directory is mounted by that
             else:
-                _refuse_anothers(named, folder, found)
+                _refuse_anothers(named, folder, part, there, found)
                 return os.open(f"/proc/self/fd/{there}", writes)
     finally:
         for descriptor in looks:

@@ -299,15 +299,15 @@ def start_thread(what: str, run: Callable[[Callable[[], None]], None], name: str
         except BaseException as problem:
             problems.append(problem)
 
-    thread.lives = weakref.ref(start)
+    firsts = [functools.partial(start)]  # Python may keep a function for ever that it had no memory to begin, but not this
+    thread.lives = weakref.ref(firsts[0])
     started: list[int] = []
     try:
-        started.extend(map(_thread.start_new_thread, (start,), ((),)))  # one step for signal handlers
+        started.extend(map(_thread.start_new_thread, (firsts.pop(),), ((),)))  # one step for signal handlers
     except RuntimeError:
         if started:  # it is a handler's
             raise
         raise thread_not_started(what) from None
-    del start
     while not begun.acquire(True, _LOOK_S):
         if thread.lives() is not None:
             continue

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/made.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 
 namespace thole {
@@ -21,6 +22,12 @@ namespace {
 constexpr int most_links = 40;   // as the kernel's
 
 std::string way_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+std::string link_of(int fd) {
+  char to[PATH_MAX];
+  const ssize_t length = ::readlink(way_of(fd).c_str(), to, sizeof to);
+  return length < 0 ? "" : std::string(to, static_cast<std::size_t>(length));
+}
 
 std::string real_path(const std::string& path) {
   char real[PATH_MAX];
@@ -70,18 +77,29 @@ class Search {
 
   // As the kernel has it where it does: neither one's own nor of whoever has the directory. A file with a second name can have
   // got this one from anybody.
-  void refuse_anothers(const std::string& part) const {
+  void refuse_anothers(const std::string& part, const Fd& there) const {
     struct stat around {};
     if (::fstat(found_.folder.get(), &around) != 0) fail(errno);
     const struct stat& about = found_.about;
-    const bool for_all = (around.st_mode & S_ISVTX) && (around.st_mode & S_IWOTH);
+    const bool of_others = (around.st_mode & S_ISVTX) && (around.st_mode & (S_IWOTH | S_IWGRP));
     const bool is_anothers = about.st_uid != ::geteuid() && about.st_uid != around.st_uid;
-    if (!for_all || (!is_anothers && (!S_ISREG(about.st_mode) || about.st_nlink < 2))) return;
+    if (!of_others || (!is_anothers && (!S_ISREG(about.st_mode) || has_no_name_but(part, there)))) return;
     const std::string where = real_path(way_of(found_.folder.get()));
     throw Error(ErrorCode::unavailable, failure_)
         .about(found_.name)
-        .hint(fmt::format("everybody can write to {}, and another user can have put {} there: name a file in a directory of "
+        .hint(fmt::format("others can write to {}, and one of them can have put {} there: name a file in a directory of "
                           "your own", printable(where), printable(part)));
+  }
+
+  // A second name may be taken away as soon as what it names is open, and is counted no more a moment before it has gone: a
+  // name that was never there is looked for on the disk, and that waits until nothing in the directory is being changed.
+  bool has_no_name_but(const std::string& part, const Fd& there) const {
+    if (found_.about.st_nlink != 1) return false;
+    struct stat none {};
+    const std::string never = fmt::format(".thole-{:016x}", random_bits());
+    (void)!::fstatat(found_.folder.get(), never.c_str(), &none, AT_SYMLINK_NOFOLLOW);
+    const std::string around = link_of(found_.folder.get());
+    return link_of(there.get()) == (around == "/" ? around : around + "/") + part;   // else "…/log (deleted)"
   }
 
   void follow(const Fd& link) {
@@ -106,10 +124,10 @@ class Search {
     if (!there && !is_last && errno == ENOTDIR) there = open_at(folder().get(), part.c_str(), flags);
     if (!there && is_last && errno == ENOENT) return found_.last = part, true;
     if (!there || ::fstat(there.get(), &found_.about) != 0) fail(errno);
-    if (S_ISLNK(found_.about.st_mode)) return refuse_anothers(part), follow(there), false;
+    if (S_ISLNK(found_.about.st_mode)) return refuse_anothers(part, there), follow(there), false;
     if (is_last == S_ISDIR(found_.about.st_mode)) fail(is_last ? EISDIR : ENOTDIR);
     if (!is_last) return folder() = std::move(there), false;
-    if (!in_proc) refuse_anothers(part);
+    if (!in_proc) refuse_anothers(part, there);
     found_.last = part;
     found_.there = std::move(there);
     return true;

@@ -1,7 +1,8 @@
-// A file that somebody has named to be written to. In a directory where everybody can write, such as /tmp, others can have put
-// something in its place: a link to a file of his, a file that they own and read, a FIFO that nobody reads. Some kernels refuse
-// those (fs.protected_symlinks, protected_regular, protected_fifos, protected_hardlinks), others do not; here they are refused
-// always. What was looked at is what is opened, whatever has its name a moment later.
+// A file that somebody has named to be written to. In a sticky directory where others can write, such as /tmp, they can have
+// put something in its place: a link to a file of his, a file that they own and read, a FIFO that nobody reads. Some kernels
+// refuse those (fs.protected_symlinks, protected_regular, protected_fifos, protected_hardlinks), others do not; here they are
+// refused always. In one that is not sticky, a project's say, files are everybody's who can write there. What was looked at is
+// what is opened, whatever has its name a moment later.
 #pragma once
 
 #include <sys/stat.h>

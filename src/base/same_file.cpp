@@ -20,6 +20,10 @@ void refuse_unseen(const std::string& path, int sys_errno) {
     throw Error(ErrorCode::unavailable, "cannot look").about(path).because(sys_errno).hint(mend_of_want(sys_errno));
 }
 
+void refuse_unseen(int fd, int sys_errno) {
+  if (says_nothing(sys_errno)) refuse_unseen(shown_path(fmt::format("/proc/self/fd/{}", fd)), sys_errno);
+}
+
 bool is_there(const std::string& path) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0) return true;
@@ -37,10 +41,11 @@ bool is_at(const std::string& path, int fd) {
 std::string given_up_fifo_of_root(int fd) {
   struct stat file, now;
   if (::fstat(fd, &file) != 0 || !S_ISFIFO(file.st_mode) || file.st_uid != 0) return "";
-  const bool marked = (file.st_mode & given_up) != 0;   // whatever names others have given it
-  if (!marked && file.st_nlink != 0) return "";
+  // A file without a mark may have no name left but those that others have given it.
+  if ((file.st_mode & (given_up | being_taken)) == 0 && file.st_nlink != 0) return "";
   const std::string path = shown_path(fmt::format("/proc/self/fd/{}", fd));   // that it had
-  if (marked) return path;
+  if (is_at(path, fd)) return "";                // a mark that a killed process has left
+  if ((file.st_mode & given_up) != 0) return path;
   const bool other = ::lstat(path.c_str(), &now) == 0 && S_ISFIFO(now.st_mode) && now.st_uid == 0;
   return other ? path : "";
 }

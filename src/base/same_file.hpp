@@ -14,8 +14,9 @@ bool says_absent(int sys_errno);
 // Whether it says nothing at all: a want of descriptors or memory, or a disk that does not answer. It passes.
 bool says_nothing(int sys_errno);
 
-// Throws Error(unavailable) for such an errno: nobody can tell what is at that path.
+// Throws Error(unavailable) for such an errno: nobody can tell what is there.
 void refuse_unseen(const std::string& path, int sys_errno);
+void refuse_unseen(int fd, int sys_errno);             // of what is open
 
 // Whether something has that name; a link counts as itself. Throws Error(unavailable) where that cannot be seen.
 bool is_there(const std::string& path);
@@ -27,8 +28,11 @@ bool is_at(const std::string& path, int fd);
 // On a FIFO that its owner has deleted or replaced for good: a lock of it is no claim. Of no meaning to the kernel there.
 inline constexpr mode_t given_up = S_ISGID;
 
-// The path of an open FIFO of root's that he has given up; or that has no name any more, where root has made another under that
-// name. "" of any other descriptor.
+// On a FIFO that its owner is about to replace; of no meaning to the kernel there.
+inline constexpr mode_t being_taken = S_ISUID;
+
+// The path of an open FIFO of root's that he has given up; or that has no name any more, or was about to be replaced, where
+// root has made another under that name. "" of any other descriptor.
 std::string given_up_fifo_of_root(int fd);
 
 // Whether two looks were at one and the same file.

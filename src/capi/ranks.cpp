@@ -1,5 +1,6 @@
 // What each process of a group gets that shares out one claim: its part of the GPUs, as variables, and its binding.
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include "app/claim/binding.hpp"
@@ -125,14 +126,20 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     const capi::Whole whole = around ? capi::Whole{*around, nothing}
                                      : capi::Whole{capi::given(claim, "claim").acquired, claim->request, claim->ids};
     const auto parts = capi::parts_of(whole.acquired, root.at("ranks"));
-    if (anew && claim)
-      if (const auto told = app::taken_back(claim->acquired); !told.empty())
-        return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", told.front()}}));
-    if (anew && parts.empty()) return capi::owned_text(model::dump(model::Json{{"ranks", model::Json::array()}}));
     if (anew) {                                  // the drivers' own lists: a probe that waits here has one from its start
-      model::Json ranks = capi::all_shown(*site.look_anew(), whole, parts);
+      model::Json ranks = model::Json::array();
+      std::exception_ptr failed;
+      if (!parts.empty()) try {
+          ranks = capi::all_shown(*site.look_anew(), whole, parts);
+        } catch (const Error&) {
+          failed = std::current_exception();
+        }
+      if (claim)                                 // only now, and whatever came of the look: a driver may take its time
+        if (const auto told = app::taken_back(claim->acquired); !told.empty())
+          return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", told.front()}}));
+      if (failed) std::rethrow_exception(failed);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);
-      return capi::owned_text(model::dump(model::Json{{"ranks", ranks}}));
+      return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));
     }
     const model::BindWishes wishes = model::bind_wishes_from_json(json.value("bind", model::Json()));
     const auto usual = parts.size() > 1 ? model::BindOptions::for_ranks() : model::BindOptions::for_command();

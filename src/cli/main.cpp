@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.hpp"
@@ -66,6 +67,16 @@ bool is_for_eval(const std::vector<std::string_view>& arguments) {
 void give_to_eval(int status) {
   if (!is_terminal(STDOUT_FILENO)) cli::put_bytes(STDOUT_FILENO, fmt::format("/bin/sh -c 'exit {}';\n", status));
 }
+
+// Before main() nobody catches what the making of a constant throws.
+[[noreturn]] void no_memory_to_begin() {
+  constexpr std::string_view said =
+      "thole: cannot go on: Cannot allocate memory\n  memory is short: end something, or see the limit: ulimit -v\n";
+  (void)!::write(STDERR_FILENO, said.data(), said.size());
+  ::_exit(exit_status(ErrorCode::unavailable));
+}
+
+[[gnu::constructor(101)]] void before_all_constants() { std::set_new_handler(no_memory_to_begin); }
 
 int call(const Invocation& invocation, const wire::Config& config) {
   wire::Wire wire(config.settings);
@@ -127,6 +138,7 @@ int main_of(const std::vector<std::string_view>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(nullptr);
   fill_standard_descriptors();
   const std::vector<std::string_view> arguments(argv + std::min(argc, 1), argv + argc);
   int status = exit_status(ErrorCode::internal);

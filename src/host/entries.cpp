@@ -15,15 +15,14 @@
 namespace thole::host {
 
 void for_each_entry(int directory, const std::function<bool(const char* name)>& visit) {
-  const auto path = [&] { return fmt::format("/proc/self/fd/{}", directory); };
   Fd own = open_at(directory, ".", O_RDONLY | O_DIRECTORY);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(own ? ::fdopendir(own.get()) : nullptr, &::closedir);
-  if (!listing) return refuse_unseen(path(), errno);
+  if (!listing) return refuse_unseen(directory, errno);
   own.release();
   for (;;) {
     errno = 0;
     const dirent* entry = ::readdir(listing.get());
-    if (!entry) return refuse_unseen(path(), errno);
+    if (!entry) return refuse_unseen(directory, errno);
     const std::string_view name = entry->d_name;
     if (name != "." && name != ".." && !visit(entry->d_name)) return;
   }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 static atomic_long looks;
@@ -95,6 +96,7 @@ int fstatat(int in, const char* path, struct stat* told, int flags) {
 int statx(int in, const char* path, int flags, unsigned mask, struct statx* told) {
   return fails() ? -1 : REAL(statx)(in, path, flags, mask, told);
 }
+int statfs(const char* path, struct statfs* told) { return fails() ? -1 : REAL(statfs)(path, told); }
 int access(const char* path, int mode) { return fails() ? -1 : REAL(access)(path, mode); }
 int faccessat(int in, const char* path, int mode, int flags) { return fails() ? -1 : REAL(faccessat)(in, path, mode, flags); }
 
@@ -121,7 +123,7 @@ int fallocate(int fd, int how, off_t at, off_t size) { return is_refused() ? -1 
 
 #undef fcntl
 static int lock_of_file(int fd, int how, void* lock, const char* name) {
-  if ((how == F_SETLK || how == F_GETLK || how == F_OFD_SETLK) && is_refused()) return -1;
+  if ((how == F_SETLK || how == F_GETLK || how == F_OFD_SETLK || how == F_OFD_GETLK) && is_refused()) return -1;
   return ((int (*)(int, int, ...))dlsym(RTLD_NEXT, name))(fd, how, lock);
 }
 #define FCNTL(name)                          \

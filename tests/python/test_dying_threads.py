@@ -23,6 +23,17 @@ def at_its_begin(monkeypatch):
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, words: start(without_memory, ()))
 
 
+def at_its_begin_and_python_keeps_the_function(monkeypatch):
+    """As CPython 3.11 and 3.12 do with one whose frame there is no memory for."""
+    start, kept = _thread.start_new_thread, []
+
+    def begin(run, words):
+        kept.append(getattr(run, "func", run))
+        return start(without_memory, ())
+
+    monkeypatch.setattr(_thread, "start_new_thread", begin)
+
+
 def in_what_python_does_first(monkeypatch):
     monkeypatch.setattr(threading.Thread, "_bootstrap_inner", without_memory)
 
@@ -72,7 +83,8 @@ def who_waits_for_ever_fails(monkeypatch):
 
 
 @pytest.mark.parametrize("work", [pool, executor, process, group, in_a_loop])
-@pytest.mark.parametrize("death", [at_its_begin, in_what_python_does_first, before_its_work])
+@pytest.mark.parametrize("death", [at_its_begin, at_its_begin_and_python_keeps_the_function, in_what_python_does_first,
+                                   before_its_work])
 def test_a_thread_that_dies_at_its_start_is_a_want_and_leaves_no_claim(monkeypatch, work, death):
     with monkeypatch.context() as short:
         death(short)

@@ -1,5 +1,6 @@
 """One look at the file system that fails for want of descriptors or memory, whichever it is, gives nobody what another has,
 shows nothing as free or ended that is not, and deletes nothing."""
+import contextlib
 import errno
 import json
 import os
@@ -78,6 +79,39 @@ def test_no_failing_look_gives_a_gpu_twice_within_a_claim_or_deletes_its_directo
                 assert done.returncode != 0 and "ran" not in done.stdout, (look, done.stderr)
                 assert set(os.listdir(own)) >= set(before), look
             assert thole(box, *TRIES, **inside).returncode == 75
+
+
+@pytest.mark.parametrize("kind", [{}, {"THOLE_FAILING_FILES": "1"}], ids=["looks", "files"])
+@pytest.mark.parametrize("why", [errno.ENOMEM, errno.EIO], ids=["ENOMEM", "EIO"])
+@pytest.mark.parametrize("of", ["claim", "run"])
+def test_no_failing_look_takes_ones_own_claim_for_anothers(box, tmp_path, why, kind, of):
+    """Nobody waits for his own claim: its end would not come."""
+    words, never = ["run", "--no-wait", "-g", "1", "--", "echo", "ran"], ["not free", "outside of this user namespace"]
+    with contextlib.ExitStack() as stack:
+        if of == "claim":
+            claim = thole(box, "-q", "claim", "-g", "2").stdout.strip()
+        else:
+            around = [THOLE, "run", "-q", "-g", "2", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat"]
+            claim = stack.enter_context(Started(around, env=box)).line().strip()
+        for look, done in with_each_look_failing(box, tmp_path, why, *words, never=never, THOLE_CLAIM=claim, **kind):
+            assert done.returncode in (0, 69) and (done.returncode == 0) == ("ran" in done.stdout), (look, done.stderr)
+
+
+def test_a_look_that_fails_after_a_release_does_not_hide_it(box, tmp_path):
+    counted = tmp_path / "looks"
+    preload = {"LD_PRELOAD": str(LOOKS), "THOLE_LOOKS": str(counted), "THOLE_FAILING_ERRNO": str(errno.EIO)}
+    looks, look, unseen = 1, 0, 0
+    while look <= looks:
+        claim = thole(box, "-q", "claim", "-g", "1").stdout.strip()
+        done = thole(box, "release", claim, THOLE_FAILING_LOOK=str(look), **preload)
+        if look == 0:
+            looks = int(counted.read_text())
+        if done.returncode != 0 and claim not in thole(box, "status", "--json").stdout:
+            assert f"claim {claim} is released; whether" in " ".join(done.stderr.split()), (look, done.stderr)
+            unseen += 1
+        thole(box, "-q", "release", claim)
+        look += 1
+    assert looks > 20 and unseen > 0
 
 
 @WHYS

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from hostile import USERS, end, lab  # noqa: F401 (lab: a fixture)
+from hostile import SITE_GROUP, USERS, end, lab  # noqa: F401 (lab: a fixture)
 
 pytestmark = pytest.mark.parametrize("lab", ["plain"], indirect=True)
 
@@ -18,12 +18,12 @@ WORDS = {
     "picture": ("topo", "--svg", "{}"),
 }
 PLANTS = {
-    "link": "ln -s {precious} /tmp/it",
-    "link to nothing yet": "ln -s {home}/.new /tmp/it",
-    "link above": "mkdir -m 777 /tmp/theirs; ln -s {precious} /tmp/theirs/log; ln -s /tmp/theirs /tmp/it",
-    "file": "umask 0; echo theirs > /tmp/it",
-    "fifo": "mkfifo -m 666 /tmp/it",
-    "second name": "ln {precious} /tmp/it",
+    "link": "ln -s {precious} {folder}/it",
+    "link to nothing yet": "ln -s {home}/.new {folder}/it",
+    "link above": "mkdir -m 777 {folder}/theirs; ln -s {precious} {folder}/theirs/log; ln -s {folder}/theirs {folder}/it",
+    "file": "umask 0; echo theirs > {folder}/it",
+    "fifo": "mkfifo -m 666 {folder}/it",
+    "second name": "ln {precious} {folder}/it",
 }
 
 
@@ -31,26 +31,29 @@ def result(lab, what, path, **more):  # noqa: F811
     return lab.thole("alice", *(word.format(path) for word in WORDS[what]), timeout=60, **more)
 
 
+@pytest.mark.parametrize("folder, other", [("/tmp", "mallory"), ("/tmp/project", "bob")], ids=["everybody's", "a group's"])
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_another_can_have_put_in_the_place_of_a_result_is_refused(lab, plant):  # noqa: F811
+def test_what_another_can_have_put_in_the_place_of_a_result_is_refused(lab, plant, folder, other):  # noqa: F811
     lab.init()
+    if folder != "/tmp":
+        lab.run("root", "sh", "-ec", f"mkdir {folder}; chgrp {SITE_GROUP} {folder}; chmod 1770 {folder}", check=True)
     home = lab.folder / "home/alice"
     path = "/tmp/alices/precious" if plant == "second name" else f"{home}/precious"   # a link stays in its file system
     lab.run("alice", "sh", "-ec", f"mkdir -p /tmp/alices; echo mine > {path}", check=True)
-    who = "root" if plant == "second name" else "mallory"   # as she can where fs.protected_hardlinks is 0
-    lab.run(who, "sh", "-ec", PLANTS[plant].format(precious=path, home=home), check=True)
-    name = "/tmp/it/log" if plant == "link above" else "/tmp/it"
+    who = "root" if plant == "second name" else other   # as she can where fs.protected_hardlinks is 0
+    lab.run(who, "sh", "-ec", PLANTS[plant].format(precious=path, home=home, folder=folder), check=True)
+    name = f"{folder}/it/log" if plant == "link above" else f"{folder}/it"
     for what in WORDS:
         done = result(lab, what, name)
         said = " ".join(done.stderr.split())
-        assert done.returncode == 69 and f": {name} everybody can write to /tmp, and another" in said, (what, said)
+        assert done.returncode == 69 and f": {name} others can write to {folder}, and one of them" in said, (what, said)
         assert lab.run("alice", "cat", path).stdout == "mine\n", what
         assert not (home / ".new").exists(), what
     log = lab.python("alice", "import sys; from tholepin._named_file import open_to_append; open_to_append(sys.argv[1])", name,
                      timeout=60)
     assert "PermissionError" in log.stderr and lab.run("alice", "cat", path).stdout == "mine\n", log.stderr
     if plant == "file":
-        assert lab.run("mallory", "cat", "/tmp/it").stdout == "theirs\n"
+        assert lab.run(other, "cat", name).stdout == "theirs\n"
 
 
 @pytest.mark.parametrize("what", WORDS)

@@ -116,8 +116,7 @@ import sys, tholepin
 from tholepin import _shares
 with tholepin.claim(on=[3]) as claim:
     shares = _shares.Shares()
-    shares._claim = claim
-    share = _shares.Share({}, None, claim.uuids, {})
+    share = _shares.Share({}, None, claim.uuids, {}, claim)
     print("up", shares.renew([share]), flush=True)
     sys.stdin.readline()
     print(shares.renew([share]), flush=True)

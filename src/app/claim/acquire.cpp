@@ -74,6 +74,7 @@ class Acquisition {
   Acquired finish() {
     bool looked_again = false, asked_for_parts = false, told = false, due = false;
     unsigned tries_without_order = 0;
+    const bool waits = request_.wait != Seconds{0};
     for (;;) {
       std::optional<port::Claim> claim = step();
       if (claim) {
@@ -81,8 +82,12 @@ class Acquisition {
         ticket_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
         if (auto trouble = still_used(*claim, told); !trouble.empty()) tell(trouble);
-        else if (auto taken = taken_back(*claim, site_.observer.units(), choice_.chosen()); !taken.empty()) tell(taken.front());
-        else return hand_over(std::move(*claim), std::move(alone));
+        else if (auto taken = taken_back(*claim, site_.observer.units(), choice_.chosen()); !taken.empty()) {
+          tell(taken.front());
+          const bool late = waits ? deadline_ && site_.clock.steady() >= *deadline_ : ++tries_without_order >= most_tries;
+          if (late) give_up();                  // it may be taken back again and again
+          rest(Millis{20});
+        } else return hand_over(std::move(*claim), std::move(alone));
         claim.reset();                          // give back; the ticket is kept
         passed_.clear();
         ends_by_.reset();
@@ -100,7 +105,6 @@ class Acquisition {
         continue;
       }
       if (!within_ && !told) refuse_to_wait_for_oneself(site_, request_, choice_.eligible());
-      const bool waits = request_.wait != Seconds{0};
       if (!told && waits) refuse_to_wait_for_own(site_, store_, request_, choice_.eligible(), options_.own);
       if (std::exchange(told, true) && waits && !std::exchange(due, false)) {
         const Woken settled = sleep(wait, site_.clock.steady() + settling);

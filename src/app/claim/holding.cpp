@@ -6,6 +6,7 @@
 #include "app/claim/claim_variables.hpp"
 #include "app/claim/outer_claim.hpp"
 #include "base/error.hpp"
+#include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "model/json_null.hpp"
 
@@ -461,7 +462,14 @@ void ask_keeper(const KeptClaim& claim, const std::function<void()>& ask) try {
 
 void release(const ClaimSearch& search, port::ClaimControl& control, const KeptClaim& claim) {
   ask_keeper(claim, [&] { control.release(claim.address()); });
-  const std::vector<model::Holding> kept = kept_still(search, claim);
+  const std::vector<model::Holding> kept = [&] {
+    try {
+      return kept_still(search, claim);
+    } catch (const Error& unseen) {              // what was done is said first
+      throw Error(unseen.code(), fmt::format("claim {} is released; whether anything still holds its GPUs cannot be seen: {}",
+                                             claim.id, in_one_line(unseen.without_hint()))).hint(unseen.hint());
+    }
+  }();
   if (kept.empty()) return;
   std::string units;
   const Observer& gpus = search.gpus();

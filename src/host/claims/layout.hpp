@@ -140,9 +140,8 @@ bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no l
 
 std::string* free_slot(SlotKeys& keys);      // nullptr: there is none
 
-// On a FIFO that `thole init --take-back` is about to replace; of no meaning to the kernel there. It counts while `taking` is
-// announced (announced.hpp): the mark of a killed init says nothing.
-inline constexpr mode_t being_taken = S_ISUID;
+// The mark of a FIFO that `thole init --take-back` is about to replace (base/same_file.hpp, being_taken) counts while `taking`
+// is announced (announced.hpp): that of a killed init says nothing.
 inline constexpr const char* taking_file = "taking";
 
 // Announced while `thole init` completes the directory: nobody claims in a fallback meanwhile.

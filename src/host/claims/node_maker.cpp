@@ -116,8 +116,8 @@ void NodeMaker::give_up(int nameless) {
 }
 
 void NodeMaker::give_up(int lock, const std::string& name) const {
+  ::unlinkat(directory_, name.c_str(), 0);       // first: nothing that is marked has a name
   give_up(lock);
-  ::unlinkat(directory_, name.c_str(), 0);
 }
 
 }  // namespace thole::host

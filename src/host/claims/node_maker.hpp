@@ -47,7 +47,7 @@ class NodeMaker {
   // A new FIFO in place of the old one, whoever has that locked: that is marked (base/same_file.hpp, given_up).
   void replace_fifo(const std::string& name) const;
 
-  // While a FIFO is marked, whoever locks it does not get it (layout.hpp, being_taken).
+  // While a FIFO is marked, whoever locks it does not get it (same_file.hpp, being_taken).
   void mark(const std::string& name, bool marked) const;
 
   // Deletes a FIFO that `lock` has locked. It is marked: whoever locks it afterwards holds nothing.

@@ -84,12 +84,14 @@ bool find_live(int fd, off_t from, off_t to, unsigned& asks, Allowance& allowanc
 
 bool find_live(int fd, Allowance& allowance, std::vector<unsigned>& live) {
   struct stat file;
-  if (::fstat(fd, &file) != 0) return refuse_unseen("notes", errno), false;
+  if (::fstat(fd, &file) != 0) return refuse_unseen(fd, errno), false;
   unsigned asks = locks_looked_at;
   return find_live(fd, 0, std::min<off_t>(file.st_size / record_size, records_of_a_file) * record_size, asks, allowance, live);
 }
 
+// False with errno 0 where there is none.
 bool read_record(int fd, unsigned index, NoteRecord& record) {
+  errno = 0;
   return ::pread(fd, &record, sizeof record, index * record_size) == static_cast<ssize_t>(sizeof record);
 }
 
@@ -111,11 +113,17 @@ bool is_mine_to_write(int fd, unsigned index) {
   return ::fstat(fd, &file) == 0 && file.st_size == byte_of(index, live_byte);
 }
 
+bool see_record(int fd, unsigned index, NoteRecord& record) {
+  if (read_record(fd, index, record)) return true;
+  refuse_unseen(fd, errno);
+  return false;
+}
+
 // The record as it was at a moment in which it was live: between two equal readings. (Its owner may be changing it.)
 bool read_live(int fd, unsigned index, NoteRecord& record) {
   for (unsigned tries = 0; tries < 16; ++tries) {
     NoteRecord before;
-    if (!read_record(fd, index, before) || !write_locked(fd, byte_of(index, live_byte)) || !read_record(fd, index, record))
+    if (!see_record(fd, index, before) || !write_locked(fd, byte_of(index, live_byte)) || !see_record(fd, index, record))
       return false;
     if (std::memcmp(&before, &record, sizeof record) == 0) return true;
   }
@@ -170,10 +178,11 @@ bool keeps_note(int fd, const std::string& id, const SlotKeys& keys, std::uint64
   const Fd another = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   Allowance own(std::chrono::nanoseconds::max());
   std::vector<unsigned> live;
+  if (!another) refuse_unseen(fd, errno);
   if (!another || !find_live(another.get(), own, live)) return false;
   return std::ranges::any_of(live, [&](unsigned index) {
     NoteRecord record;
-    if (write_locked(fd, byte_of(index, live_byte)) || !read_record(another.get(), index, record)) return false;
+    if (write_locked(fd, byte_of(index, live_byte)) || !see_record(another.get(), index, record)) return false;
     const auto note = decode(record, keys, number);
     return note && note->id == id;
   });

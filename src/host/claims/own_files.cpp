@@ -10,6 +10,7 @@
 #include "base/byte_range.hpp"
 #include "base/made.hpp"
 #include "base/random.hpp"
+#include "base/same_file.hpp"
 #include "base/text.hpp"
 #include "host/entries.hpp"
 #include "host/user_namespace.hpp"
@@ -67,7 +68,8 @@ bool lock(int fd, off_t byte) {
 
 bool write_lock_in(int fd, off_t from, off_t to, struct flock& found) {
   found = byte_range(F_RDLCK, from, to - from);
-  return ::fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+  if (::fcntl(fd, F_OFD_GETLK, &found) != 0) return refuse_unseen(fd, errno), false;
+  return found.l_type != F_UNLCK;
 }
 
 bool write_locked(int fd, off_t byte) {

@@ -36,7 +36,7 @@ std::vector<std::string> names_of(int directory, uid_t uid, Saying what);
 std::map<uid_t, std::vector<std::string>> names_by_owner(int directory, Saying what, const std::function<bool(uid_t)>& of);
 
 // OFD locks. A reader asks for a READ lock: that takes nothing and sees write locks only, which need a descriptor that can
-// write.
+// write. Throws where nobody can tell (refuse_unseen): nobody takes what lives for ended.
 bool lock(int fd, off_t byte);
 bool write_lock_in(int fd, off_t from, off_t to, struct flock& found);   // the first one of another description
 bool write_locked(int fd, off_t byte);

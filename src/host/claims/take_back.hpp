@@ -1,7 +1,7 @@
 // `thole init --take-back`: by root's word a unit can be claimed anew, whoever holds it.
 //
 // How this works. What the kernel lists first of all, before the command has done anything that can be seen, is who had the
-// unit's nodes. Then these are marked (layout.hpp, being_taken): from here on nobody who is honest gets one. Who has a node now
+// unit's nodes. Then these are marked (being_taken): from here on nobody who is honest gets one. Who has a node now
 // and had it before is meant: he loses it, and is named, and so are the processes that are seen to run in his claim, for they
 // run on. Who has got one between the two, waiting honestly, keeps it: whom the first list does not have, nor another process
 // of his user's, who has an account, and with a group membership. Where that list cannot be read to its end, or has hidden a

@@ -264,6 +264,7 @@ Disk disk_of(const std::string& path) {
   std::string there = path;
   while (::statfs(there.c_str(), &fs) != 0) {
     const bool can_be_above = says_absent(errno) || errno == EACCES;
+    refuse_unseen(there, errno);
     if (!can_be_above || there == "/" || there == ".") return Disk::foreign;
     there = parent_of(there);
   }

@@ -34,9 +34,9 @@ class Links : public ::testing::Test {
     tree.pci("pci0000:80/0000:80:01.0", "0000:81:00.0", "0x10de", "0x20b0", "0x030200", "1", "4-7");
   }
 
-  void bridge(const std::string& path, const std::string& vendor) {
+  void bridge(const std::string& path, const std::string& maker) {
     auto slash = path.rfind('/');
-    tree.pci(path.substr(0, slash), path.substr(slash + 1), vendor, "0x8747", "0x060400");
+    tree.pci(path.substr(0, slash), path.substr(slash + 1), maker, "0x8747", "0x060400");
   }
   LinkKind between(const char* a, const char* b) {
     Tree files(tree.root());
