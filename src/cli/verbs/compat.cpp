@@ -71,7 +71,6 @@ int compat(Context& context) {
 
 constexpr Example compat_examples[] = {
   {"thole compat -- python train.py", "safe_gpu.claim_gpus() waits in line, what GPUtil picks is claimed"},
-  {"thole compat --no-wait -- python train.py", "an error where too few are free, as with safe-gpu itself"},
   {"thole compat -- torchrun --nproc-per-node 8 train.py", "ranks that call gpu_affinity.set_affinity()"},
   {"thole compat -- python gpu_pool.py", "Dragon's pools and groups, in place of dragon gpu_pool.py"},
 };
