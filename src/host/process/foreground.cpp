@@ -1,6 +1,7 @@
 #include "host/process/foreground.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,22 +27,44 @@ namespace {
 
 Fd our_terminal() { return open_at(AT_FDCWD, "/dev/tty", O_RDWR | O_NOCTTY); }
 
-// For one of its blocked signals, which do not count as such meanwhile: in sigwait(3), for instance.
-bool waits_for_signals(pid_t command) {
+enum class Doing { runs, waits_for_signals, other };
+
+// Who waits for one of its blocked signals, in sigwait(3), for instance, has them not blocked meanwhile, nor when it has got one
+// and has not had a processor since.
+Doing doing(pid_t command) {
   const auto call = read_file(fmt::format("/proc/{}/syscall", command), 4096);
-  return call && parse_u64(std::string_view(*call).substr(0, call->find(' '))) == std::uint64_t{SYS_rt_sigtimedwait};
+  if (!call) return Doing::other;
+  if (call->starts_with("running")) return Doing::runs;
+  const auto number = parse_u64(std::string_view(*call).substr(0, call->find(' ')));
+  return number == std::uint64_t{SYS_rt_sigtimedwait} ? Doing::waits_for_signals : Doing::other;
 }
 
-// Whether the command would have ended, had it got this signal.
-bool would_end_by(pid_t command, int signal) {
-  static constexpr int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
+// Neither blocked nor ignored nor caught.
+bool takes_as_is(pid_t command, int signal) {
   const auto status = read_file(fmt::format("/proc/{}/status", command), 16384);
-  if (std::ranges::find(fatal, signal) == std::end(fatal) || !status || !proc_numbers_are_ours()) return false;
+  if (!status) return false;
   for (const std::string_view line : split_lines(*status))
     for (const std::string_view mask : {"SigBlk:", "SigIgn:", "SigCgt:"})
       if (line.starts_with(mask) && (parse_u64(trim(line.substr(mask.size())), 16).value_or(~0ull) >> (signal - 1) & 1) != 0)
         return false;
-  return !waits_for_signals(command);
+  return true;
+}
+
+// Whether the command would have ended, had it got this signal. One that runs is looked at for a moment: it may have waited for
+// that signal.
+bool would_end_by(pid_t command, int signal) {
+  static constexpr int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
+  if (std::ranges::find(fatal, signal) == std::end(fatal) || !proc_numbers_are_ours()) return false;
+  constexpr int most_looks = 50;                 // with a millisecond between two
+  for (int looks = 0; looks < most_looks; ++looks) {
+    const Doing before = doing(command);
+    if (before == Doing::waits_for_signals || !takes_as_is(command, signal)) return false;
+    const Doing after = doing(command);
+    if (after == Doing::waits_for_signals) return false;
+    if (before == Doing::other && after == Doing::other) return true;
+    ::poll(nullptr, 0, 1);
+  }
+  return true;
 }
 
 // A session of its own (setsid) has nothing to do with our group.
