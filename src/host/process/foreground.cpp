@@ -29,8 +29,8 @@ Fd our_terminal() { return open_at(AT_FDCWD, "/dev/tty", O_RDWR | O_NOCTTY); }
 
 enum class Doing { runs, waits_for_signals, other };
 
-// Who waits for one of its blocked signals, in sigwait(3), for instance, has them not blocked meanwhile, nor when it has got one
-// and has not had a processor since.
+// Who waits for one of its blocked signals, in sigwait(3), for instance, has them not blocked meanwhile, nor when it has got
+// one and has not had a processor since.
 Doing doing(pid_t command) {
   const auto call = read_file(fmt::format("/proc/{}/syscall", command), 4096);
   if (!call) return Doing::other;
