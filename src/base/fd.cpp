@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
@@ -49,6 +50,12 @@ Fd open_pidfd(pid_t pid) { return Fd(above_standard(static_cast<int>(::syscall(S
 std::optional<std::string> read_file(const std::string& path, std::size_t limit) {
   Fd fd = open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   return fd ? read_all(fd.get(), limit) : std::nullopt;
+}
+
+std::string read_link(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  return std::string(target, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
 bool may_execute(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }

@@ -53,6 +53,9 @@ Fd open_pidfd(pid_t pid);
 // opened or read (errno is set). Never blocks on a FIFO.
 std::optional<std::string> read_file(const std::string& path, std::size_t limit = 16u << 20);
 
+// What a symbolic link says; "" where that cannot be told.
+std::string read_link(const std::string& path);
+
 // Whether this process may execute the file, or look into the directory.
 bool may_execute(const std::string& path);
 

@@ -23,12 +23,6 @@ constexpr int most_links = 40;   // as the kernel's
 
 std::string way_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
-std::string link_of(int fd) {
-  char to[PATH_MAX];
-  const ssize_t length = ::readlink(way_of(fd).c_str(), to, sizeof to);
-  return length < 0 ? "" : std::string(to, static_cast<std::size_t>(length));
-}
-
 std::string real_path(const std::string& path) {
   char real[PATH_MAX];
   return ::realpath(path.c_str(), real) ? real : "";
@@ -98,8 +92,8 @@ class Search {
     struct stat none {};
     const std::string never = fmt::format(".thole-{:016x}", random_bits());
     (void)!::fstatat(found_.folder.get(), never.c_str(), &none, AT_SYMLINK_NOFOLLOW);
-    const std::string around = link_of(found_.folder.get());
-    return link_of(there.get()) == (around == "/" ? around : around + "/") + part;   // else "…/log (deleted)"
+    const std::string around = read_link(way_of(found_.folder.get()));
+    return read_link(way_of(there.get())) == (around == "/" ? around : around + "/") + part;   // else "…/log (deleted)"
   }
 
   void follow(const Fd& link) {

@@ -1,11 +1,9 @@
 #include "base/open_directory.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <string_view>
 
+#include "base/fd.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
 
@@ -29,12 +27,10 @@ std::string shown_path(const std::string& path) {
   constexpr std::string_view deleted = " (deleted)";   // as the kernel writes
   if (!leads_through_open(path)) return path;
   const std::size_t end = std::min(path.find('/', descriptors.size()), path.size());
-  std::array<char, 4096> text{};
-  const ssize_t size = ::readlink(path.substr(0, end).c_str(), text.data(), text.size());
-  if (size <= 0) return path;
-  std::string_view name(text.data(), static_cast<std::size_t>(size));
-  if (name.ends_with(deleted)) name.remove_suffix(deleted.size());
-  return std::string(name) + path.substr(end);
+  std::string name = read_link(path.substr(0, end));
+  if (name.empty()) return path;
+  if (name.ends_with(deleted)) name.resize(name.size() - deleted.size());
+  return name + path.substr(end);
 }
 
 }  // namespace thole

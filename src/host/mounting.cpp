@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include <array>
 #include <string>
 #include <string_view>
 
+#include "base/fd.hpp"
 #include "base/text.hpp"
 
 namespace thole::host {
@@ -23,11 +22,8 @@ constexpr unsigned long xfs = 0x58465342;        // XFS_SB_MAGIC, which no heade
 std::string device_name(const Fd& file) {
   struct stat about{};
   if (::fstat(file.get(), &about) != 0) return {};
-  const std::string link = fmt::format("/sys/dev/block/{}:{}", major(about.st_dev), minor(about.st_dev));
-  std::array<char, 4096> target;
-  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
-  const std::string_view path(target.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-  return std::string(path.substr(path.rfind('/') + 1));
+  const std::string path = read_link(fmt::format("/sys/dev/block/{}:{}", major(about.st_dev), minor(about.st_dev)));
+  return path.substr(path.rfind('/') + 1);
 }
 
 std::string btrfs_name(const Fd& file) {

@@ -78,10 +78,12 @@ inline std::int32_t limit_clock(bool paused, std::chrono::milliseconds ran, std:
   return paused ? -1 - coded(std::chrono::floor<std::chrono::seconds>(ran).count())
                 : coded(std::chrono::ceil<std::chrono::seconds>(stood).count());
 }
+inline bool is_of_paused(std::int32_t limit_clock) { return limit_clock < 0; }
 inline std::chrono::milliseconds has_run(std::int32_t limit_clock, std::chrono::milliseconds since_its_start) {
-  const std::int32_t coded = limit_clock < 0 ? -1 - limit_clock : limit_clock;
+  const bool paused = is_of_paused(limit_clock);
+  const std::int32_t coded = paused ? -1 - limit_clock : limit_clock;
   const std::chrono::seconds told{coded < half_of_clock ? coded : half_of_clock - 1 - coded};
-  return limit_clock < 0 ? std::chrono::milliseconds(told) : since_its_start - told;
+  return paused ? std::chrono::milliseconds(told) : since_its_start - told;
 }
 
 inline constexpr std::uint32_t how_core = 1, how_time_limit = 2, how_cancelled = 4, how_no_start = 8,

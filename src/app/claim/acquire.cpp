@@ -81,14 +81,15 @@ class Acquisition {
         if (!waited_) waited_.emplace();        // it could be met
         ticket_->pass_on();
         auto alone = options_.alone ? options_.alone() : nullptr;
-        if (auto trouble = still_used(*claim, told); !trouble.empty()) tell(trouble);
-        else if (auto taken = taken_back(*claim, site_.observer.units(), choice_.chosen()); !taken.empty()) {
-          tell(taken.front());
-          const bool late = waits ? deadline_ && site_.clock.steady() >= *deadline_ : ++tries_without_order >= most_tries;
-          if (late) give_up();                  // it may be taken back again and again
-          rest(Millis{20});
-        } else return hand_over(std::move(*claim), std::move(alone));
+        const std::string used = still_used(*claim, told), taken = used.empty() ? taken_since(*claim) : "";
+        if (used.empty() && taken.empty()) return hand_over(std::move(*claim), std::move(alone));
+        tell(used + taken);
         claim.reset();                          // give back; the ticket is kept
+        if (!taken.empty()) {                   // it may be, again and again
+          const bool late = waits ? deadline_ && site_.clock.steady() >= *deadline_ : ++tries_without_order >= most_tries;
+          if (late) give_up();
+          rest(Millis{20});
+        }
         passed_.clear();
         ends_by_.reset();
         heed_interruption(options_);            // it may be taken, and given back, again and again without a sleep
@@ -223,7 +224,7 @@ class Acquisition {
   // Once, as long as it is the same.
   void tell_lack(const Error& error) {
     const std::string what = (error.object().empty() ? "" : error.object() + ": ") + in_one_line(error.what());
-    if (std::exchange(lacks_, what) != what && options_.caution) options_.caution(what + "; waiting for that to change");
+    if (std::exchange(lacks_, what) != what) tell(what + "; waiting for that to change");
   }
 
   std::vector<std::size_t> reached(std::vector<std::size_t> units) const {
@@ -345,6 +346,12 @@ class Acquisition {
       if (left <= Millis{0} || strangers.empty()) return trouble;
       wait_for_end(strangers, options_.cancel, std::min(left, Millis{200}));
     }
+  }
+
+  // By root; "" where he has not.
+  std::string taken_since(const port::Claim& claim) const {
+    const std::vector<std::string> taken = taken_back(claim, site_.observer.units(), choice_.chosen());
+    return taken.empty() ? "" : taken.front();
   }
 
   // A GPU that has been partitioned while somebody had all of it: its instances are not chosen as long. The one look at the

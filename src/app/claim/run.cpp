@@ -84,7 +84,7 @@ Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution&
   ports.site.observer.look(ports.site.patience);
   const std::string id = last_part(kept.id);     // as the store knows it
   port::ClaimParts parts{.id = kept.id, .keys = kept.keys, .locks = {}};
-  port::ClaimStore& store = kept.inner_store ? *kept.inner_store : ports.site.store;
+  port::ClaimStore& store = kept.claimed_in(ports.site.store);
   ask_keeper(kept, [&] {
     parts.locks = ports.control.descriptors(
         kept.address(), [&](std::vector<Fd>& locks) { store.check(id, kept.keys, locks, kept.uid); });

@@ -8,6 +8,10 @@
 
 namespace thole::app {
 
+std::string taken_back_text(const std::string& gpus) {
+  return gpus + " was taken back by root: others may have claimed it since";
+}
+
 std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
                                     const std::vector<std::size_t>& chosen) {
   std::vector<std::string> told;
@@ -17,7 +21,7 @@ std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<
     for (const std::size_t index : chosen) {
       const model::Unit& unit = units[index];
       const bool is_its = path.ends_with("/gpu." + unit.key);   // of a sharer's place alone it says nothing
-      const std::string text = fmt::format("GPU {} was taken back by root: others may have claimed it since", unit.label);
+      const std::string text = taken_back_text("GPU " + unit.label);
       if (is_its && std::ranges::find(told, text) == told.end()) told.push_back(text);
     }
   }
@@ -33,8 +37,8 @@ void refuse_taken_back(const Acquired& acquired) {
     throw DriverTrouble(Error(ErrorCode::unavailable, told.front()).hint("leave that claim, and claim another GPU"));
 }
 
-std::vector<std::string> taken_from(port::ClaimStore& store, const KeptClaim& claim) {
-  const std::vector<model::Holding> holdings = store.holdings();
+std::vector<std::string> taken_from(port::ClaimStore& store, const std::vector<model::Holding>& holdings,
+                                    const KeptClaim& claim) {
   std::vector<std::string> taken = store.own_claim(last_part(claim.id));
   std::erase_if(taken, [&](const std::string& key) {
     const auto may_be_its = [&](const model::Holding& one) {

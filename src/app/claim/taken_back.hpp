@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "app/claim/acquire.hpp"
-#include "app/claim/holding.hpp"
+#include "app/claim/find_claim.hpp"
 
 namespace thole::app {
 
-// "GPU 3 was taken back by root: others may have claimed it since", for each such unit of those that were chosen for a claim:
-// root has given up the file that it has locked.
+// "GPU 3 was taken back by root: others may have claimed it since".
+std::string taken_back_text(const std::string& gpus);
+
+// The same for each such unit of those that were chosen for a claim: root has given up the file that it has locked.
 std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
                                     const std::vector<std::size_t>& chosen);
 std::vector<std::string> taken_back(const Acquired& acquired);
@@ -19,6 +21,8 @@ std::vector<std::string> taken_back(const Acquired& acquired);
 void refuse_taken_back(const Acquired& acquired);
 
 // Those units of a claim of ours, asked from outside it, that it does not hold any more: nobody does, or others are known to.
-std::vector<std::string> taken_from(port::ClaimStore& store, const KeptClaim& claim);
+// `holdings`: of the store that it was claimed in.
+std::vector<std::string> taken_from(port::ClaimStore& store, const std::vector<model::Holding>& holdings,
+                                    const KeptClaim& claim);
 
 }  // namespace thole::app

@@ -55,7 +55,7 @@ Millis OrphanProgress::since_start(const Orphan& orphan, const model::LaneBay& b
 void OrphanProgress::pause(Orphan& orphan, bool paused) const {
   const SteadyTime now = ports_.clock.steady();
   const model::LaneBay* bay = bay_of(orphan.task, lane_record(orphan));
-  if (bay && paused != (orphan.limit_clock < 0)) {
+  if (bay && paused != model::is_of_paused(orphan.limit_clock)) {
     const Millis since = since_start(orphan, *bay);
     const Millis ran = model::has_run(orphan.limit_clock, since);
     orphan.limit_clock = model::limit_clock(paused, ran, since - ran);

@@ -348,9 +348,8 @@ void Runner::tell_lanes() {
   for (const model::Task& task : ports_.jobs.running()) {
     const auto found = lanes_.find(static_cast<unsigned>(task.lane));
     if (found == lanes_.end() || !found->second.record || !found->second.mail) continue;
-    const bool is_paused = std::ranges::any_of(found->second.record->bays, [&](const model::LaneBay& bay) {
-      return bay.job == task.job && bay.task == task.index && bay.runs == task.runs && bay.limit_clock < 0;
-    });
+    const model::LaneBay* const bay = bay_of(task, &*found->second.record);
+    const bool is_paused = bay && model::is_of_paused(bay->limit_clock);
     if (task.cancel_asked || task.paused != is_paused) poke(found->second.mail.get());
   }
   untold_ = false;

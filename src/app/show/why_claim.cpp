@@ -26,9 +26,8 @@ std::vector<std::string> labels_of(const std::vector<std::size_t>& units, const 
 
 std::string name_gpus(const std::vector<std::string>& labels) { return labels.empty() ? "no GPU" : "GPU " + join(labels, ","); }
 
-// As its store has it, under its whole id: one a unit.
-std::vector<model::Holding> holdings_of(port::ClaimStore& store, const KeptClaim& claim) {
-  std::vector<model::Holding> holdings = store.holdings();
+// Those that are its, under its whole id: one a unit.
+std::vector<model::Holding> holdings_of(const KeptClaim& claim, std::vector<model::Holding> holdings) {
   std::erase_if(holdings, [&](const model::Holding& one) { return one.id != last_part(claim.id) || one.uid != claim.uid; });
   for (model::Holding& one : holdings) one.id = claim.id;
   return holdings;
@@ -69,15 +68,13 @@ std::vector<std::string> claimed_inside(port::ClaimStore& store, const KeptClaim
 }  // namespace
 
 ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Overview& machine, const WaysToEnd& ways_to_end) {
-  port::ClaimStore& store = claim.inner_store ? *claim.inner_store : *search.store;
+  port::ClaimStore& store = claim.claimed_in(*search.store);
   const std::vector<std::size_t> units = units_of(claim.keys, machine);
-  const std::vector<model::Holding> holdings = holdings_of(store, claim);
+  const std::vector<model::Holding> all = store.holdings(), holdings = holdings_of(claim, all);
   ClaimWhy answer{claim.id, labels_of(units, machine), {}};
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
-  const std::vector<std::string> taken = taken_from(store, claim);
-  if (!taken.empty())
-    answer.sentences.push_back(fmt::format("{} was taken back by root: others may have claimed it since",
-                                           name_gpus(labels_of(units_of(taken, machine), machine))));
+  const std::vector<std::string> taken = taken_from(store, all, claim);
+  if (!taken.empty()) answer.sentences.push_back(taken_back_text(name_gpus(labels_of(units_of(taken, machine), machine))));
   for (std::string& sentence : unverified(holdings)) answer.sentences.push_back(std::move(sentence));
   for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))
     answer.sentences.push_back(std::move(sentence));

@@ -42,13 +42,12 @@ int extend(Context& context) {
   // With a unit, as --time: "extend 0 8" for hours would end the command in 8 seconds.
   const std::string before = words.size() == 2 ? "extend " + printable(words.front(), 40) : "extend";
   const Seconds by = run_time_of({before, words.back()});
-  const app::KeptClaim claim =
-      app::find_claim(claim_search(context), words.size() == 2 ? words.front() : std::string());
-  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
   const app::ClaimSearch search = claim_search(context);
-  port::ClaimStore* store = claim.inner_store ? claim.inner_store.get() : search.store;
-  for (const std::string& key : store ? app::taken_from(*store, claim) : std::vector<std::string>{})
-    context.note(fmt::format("{} was taken back by root: others may have claimed it since", printable(key, 60)));
+  const app::KeptClaim claim = app::find_claim(search, words.size() == 2 ? words.front() : std::string());
+  const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
+  port::ClaimStore& store = claim.claimed_in(*search.store);
+  for (const std::string& key : app::taken_from(store, store.holdings(), claim))
+    context.note(app::taken_back_text(printable(key, 60)));
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});
   else

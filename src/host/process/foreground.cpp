@@ -55,14 +55,15 @@ bool takes_as_is(pid_t command, int signal) {
 bool would_end_by(pid_t command, int signal) {
   static constexpr int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2};
   if (std::ranges::find(fatal, signal) == std::end(fatal) || !proc_numbers_are_ours()) return false;
-  constexpr int most_looks = 50;                 // with a millisecond between two
+  constexpr int most_looks = 50;                 // with a millisecond between two while it runs
+  Doing before = Doing::runs;
   for (int looks = 0; looks < most_looks; ++looks) {
-    const Doing before = doing(command);
-    if (before == Doing::waits_for_signals || !takes_as_is(command, signal)) return false;
-    const Doing after = doing(command);
-    if (after == Doing::waits_for_signals) return false;
-    if (before == Doing::other && after == Doing::other) return true;
-    ::poll(nullptr, 0, 1);
+    const Doing now = doing(command);
+    if (now == Doing::waits_for_signals) return false;
+    if (before == Doing::other && now == Doing::other) return true;
+    if (!takes_as_is(command, signal)) return false;
+    if (now == Doing::runs) ::poll(nullptr, 0, 1);
+    before = now;
   }
   return true;
 }

@@ -149,11 +149,7 @@ std::vector<pid_t> started_by() {
 
 std::vector<pid_t> all_pids(int* why) { return numbers_in("/proc", why); }
 
-std::string executable_of(pid_t pid) {
-  char path[4096];
-  const ssize_t n = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
-  return std::string(path, n > 0 ? static_cast<std::size_t>(n) : 0);
-}
+std::string executable_of(pid_t pid) { return read_link(fmt::format("/proc/{}/exe", pid)); }
 
 std::optional<uid_t> user_of(pid_t pid) {
   struct stat about;

@@ -119,9 +119,8 @@ std::optional<std::uint64_t> number_field(std::string_view text, std::string_vie
 
 bool in_pid_namespace(const Tree& tree) {
   constexpr std::string_view initial = "pid:[4026531836]";  // PROC_PID_INIT_INO, fixed in the kernel's ABI
-  char target[64];
-  ssize_t length = ::readlink(tree.at("/proc/self/ns/pid").c_str(), target, sizeof target);
-  return length > 0 && std::string_view(target, static_cast<std::size_t>(length)) != initial;
+  const std::string own = read_link(tree.at("/proc/self/ns/pid"));
+  return !own.empty() && own != initial;
 }
 
 std::optional<model::CpuSet> parse_cpu_mask(std::string_view mask) {

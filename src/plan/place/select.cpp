@@ -36,6 +36,10 @@ Indices units_of_gpu(std::size_t gpu, const std::vector<Unit>& units) {
 // The driver may have told some of its instances, or none: it may have what is asked for.
 bool is_untold(const Gpu& gpu) { return gpu.mig_mode && gpu.health != model::Health::ok; }
 
+[[noreturn]] void refuse_untold(const Gpu& gpu, const std::string& named) {
+  throw DriverTrouble(Error(ErrorCode::unavailable, gpu.health_reason).about(named).hint("thole doctor"));
+}
+
 // It, or an instance of it.
 bool may_name(const std::string& word, const Gpu& gpu) {
   if (starts_with_ignoring_case(word, "MIG-") || (gpu.pci && model::PciAddress::parse(word) == gpu.pci)) return true;
@@ -72,8 +76,7 @@ std::optional<Indices> by_index(const std::string& word, const model::Snapshot& 
   if (!found.empty()) return found;
   if (*gpu >= snapshot.machine.gpus.size()) no_such(word, snapshot, units);
   const model::Gpu& whole = snapshot.machine.gpus[*gpu];
-  if (!whole.health_reason.empty())              // it may have others
-    throw DriverTrouble(Error(ErrorCode::unavailable, whole.health_reason).about("GPU " + word).hint("thole doctor"));
+  if (!whole.health_reason.empty()) refuse_untold(whole, "GPU " + word);   // it may have others
   if (instance) {
     const std::size_t n = whole.mig.size();
     throw Error(ErrorCode::usage, fmt::format("GPU {} {}", *gpu, n ? "has " + plural(n, "instance") : "is not partitioned"))
@@ -151,7 +154,7 @@ std::vector<std::size_t> resolve(const std::string& given, const model::Snapshot
   if (!found.empty()) return found;
   for (const Gpu& gpu : snapshot.machine.gpus)
     if (is_untold(gpu) && may_name(word, gpu))
-      throw DriverTrouble(Error(ErrorCode::unavailable, gpu.health_reason).about(printable(word, 80)).hint("thole doctor"));
+      refuse_untold(gpu, printable(word, 80));
   no_such(word, snapshot, units);
 }
 

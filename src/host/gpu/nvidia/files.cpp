@@ -1,10 +1,9 @@
 #include "host/gpu/nvidia/files.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <climits>
 
+#include "base/fd.hpp"
 #include "base/text.hpp"
 #include "host/pci/devices.hpp"
 
@@ -14,12 +13,6 @@ namespace {
 constexpr std::string_view driver_dir = "/proc/driver/nvidia";
 // The inode of the first pid namespace, the one whose ids the driver reports (PROC_PID_INIT_INO in Linux' proc_ns.h).
 constexpr std::string_view initial_pid_namespace = "pid:[4026531836]";
-
-std::string link_text(const std::string& path) {
-  char target[256];
-  ssize_t n = ::readlink(path.c_str(), target, sizeof target);
-  return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : "";
-}
 
 std::string last_component(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
@@ -47,7 +40,7 @@ std::vector<std::array<int, 2>> mig_instances(const Tree& tree, int minor) {
 }
 
 std::string bound_driver(const Tree& tree, const model::PciAddress& pci) {
-  return last_component(link_text(tree.at("/sys/bus/pci/devices/" + pci.to_string() + "/driver")));
+  return last_component(read_link(tree.at("/sys/bus/pci/devices/" + pci.to_string() + "/driver")));
 }
 
 FileGpu read_gpu(const Tree& tree, const model::PciAddress& pci, const std::string& name) {
@@ -112,7 +105,7 @@ bool any_nvidia(const Tree& tree) {
 }
 
 bool pids_are_foreign(const Tree& tree) {
-  std::string mine = link_text(tree.at("/proc/self/ns/pid"));
+  std::string mine = read_link(tree.at("/proc/self/ns/pid"));
   return !mine.empty() && mine != initial_pid_namespace;
 }
 
