@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,12 @@ class ClaimLocks {
   bool noted_ = false;
 };
 
+// The files of units of a claim around that cannot be locked from here, as they were found.
+struct WatchedUnits {
+  std::vector<Fd> files;
+  std::vector<std::string> exchanged;  // keys of those that are others by now than were claimed: root has taken them back
+};
+
 // What a claim is made of.
 struct ClaimParts {
   std::string id;                      // 16 hex digits; "outer/inner" for a claim within a claim
@@ -84,6 +91,7 @@ class Claim {
     state_ = std::exchange(other.state_, State::none);
     parts_ = std::move(other.parts_);
     around_ = std::exchange(other.around_, {});
+    watched_ = std::exchange(other.watched_, {});
     return *this;
   }
   ~Claim() { release(); }
@@ -105,15 +113,29 @@ class Claim {
     return all;
   }
 
+  // And of the files of units around it whose locks it does not have: they tell what root has taken back.
+  std::vector<int> telling_descriptors() const {
+    std::vector<int> all = all_descriptors();
+    for (const Fd& file : watched_.files) all.push_back(file.get());
+    return all;
+  }
+  const std::vector<std::string>& exchanged() const { return watched_.exchanged; }
+
   // It was made in this one, by which it is named from now on.
   void lies_within(const std::string& outer) { parts_.id = outer + "/" + parts_.id; }
-  // Copies of the locks of the claims around it, the nearest first: nobody is given their units before it has ended.
-  void keep_around(std::vector<ClaimLocks> around) { around_ = std::move(around); }
+  // Copies of the locks of a claim around it: nobody is given its units before this one has ended. The nearest first.
+  void keep_around(ClaimLocks locks) { around_.push_back(std::move(locks)); }
+  // The same of one whose locks nobody lends.
+  void watch_around(WatchedUnits units) {
+    std::ranges::move(units.files, std::back_inserter(watched_.files));
+    std::ranges::move(units.exchanged, std::back_inserter(watched_.exchanged));
+  }
 
   // First its own units, and what it keeps of those around after them. Its id stays, for people.
   void release() {
     parts_.locks.clear();
     around_.clear();
+    watched_ = {};
     state_ = State::none;
   }
   // The same, but for the note, which the caller has from then on; empty where it has none.
@@ -132,6 +154,7 @@ class Claim {
   State state_ = State::none;
   ClaimParts parts_;
   std::vector<ClaimLocks> around_;
+  WatchedUnits watched_;
 };
 
 }  // namespace thole::port

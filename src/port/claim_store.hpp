@@ -124,6 +124,16 @@ class OwnClaims {
   // The budget in MiB of my own living claim of this id, where it is a sharer's.
   virtual std::optional<std::uint64_t> own_share(const std::string& id) = 0;
 
+  // What tells whether root takes units back from my own living claim of this id, or has, without having its locks. Throws
+  // Error(unavailable) where that cannot be seen.
+  virtual WatchedUnits watch(const std::string& id) = 0;
+};
+
+// The locks of claims, for what runs inside them.
+class LocksOfClaims {
+ public:
+  virtual ~LocksOfClaims() = default;
+
   // Copies of the locks of my own living claim of this id, where this process has them: inherited, by that claim, or for
   // another claim within it. Any of those may be closed before what asks has ended.
   virtual ClaimLocks own_locks(const std::string& id) = 0;
@@ -158,7 +168,7 @@ class ClaimEnds {
 };
 
 // The claims of one machine, or of what one claim holds.
-class ClaimStore : public ClaimLine, public OwnClaims, public ClaimEnds {
+class ClaimStore : public ClaimLine, public OwnClaims, public LocksOfClaims, public ClaimEnds {
  public:
   virtual std::vector<model::Holding> holdings() = 0;    // one per holder of every unit, only what is truly held
   virtual bool knows_any(const std::vector<std::string>& keys) = 0;   // of these units; else holdings() has none of them

@@ -20,6 +20,7 @@ class LateStore : public port::ClaimStore {
   std::optional<std::uint64_t> own_share(const std::string& id) override { return open_().own_share(id); }
   port::ClaimLocks own_locks(const std::string& id) override { return open_().own_locks(id); }
   port::InheritedLocks copy_locks(const std::string& id) override { return open_().copy_locks(id); }
+  port::WatchedUnits watch(const std::string& id) override { return open_().watch(id); }
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override {
     return open_().kept_around(keys, shared);
   }

@@ -136,6 +136,7 @@ class FakeStore final : public port::ClaimStore {
   }
   port::ClaimLocks own_locks(const std::string&) override { return {}; }
   port::InheritedLocks copy_locks(const std::string&) override { return {}; }
+  port::WatchedUnits watch(const std::string&) override { return {}; }
   std::vector<port::KeptAround> around;         // what this process runs inside
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool) override {
     std::vector<port::KeptAround> found;

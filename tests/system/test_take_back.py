@@ -111,6 +111,33 @@ def test_map_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
     alice.__exit__()
 
 
+@in_one_surrounding
+def test_nor_does_anything_where_the_locks_of_the_claim_cannot_be_had(lab):
+    """Processes of a container see neither the claim's keeper nor who has its locks."""
+    lab.init()
+    gate = gate_of(lab)
+    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "-g", "2", "--on", "2,3", "--", "sh", "-c",
+                      "echo $THOLE_CLAIM; exec cat", container=False)
+    inside = {"THOLE_CLAIM": alice.line(), "container": True}
+    one = lab.thole("alice", "run", "--on", "3", "--no-wait", "--", "true", **inside)
+    assert one.returncode == 0 and "is seen from here" in one.stderr, one.stderr
+    task = f'echo "$0"; [ "$0" = second ] || cat {gate}'
+    tasks = lab.start("alice", lab.program, "map", "-j", "1", "--on", "3", "sh", "-c", task, ":::", "first", "second", **inside)
+    with open(gate, "w"):                     # opened: the first task reads
+        lab.init("--take-back", "3")
+        bob = lab.hold("bob", "--on", "3")
+    assert tasks.wait() == 69
+    told = " ".join(tasks.process.stderr.read().decode().split())
+    assert "GPU 3 was taken back by root" in told and tasks.process.stdout.read().split() == [b"first"], told
+    tasks.__exit__()
+    for words in (["--on", "3"], ["-g", "2"]):
+        done = lab.thole("alice", "run", *words, "--no-wait", "--", "true", **inside)
+        assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+    assert lab.thole("alice", "run", "--on", "2", "--no-wait", "--", "true", **inside).returncode == 0
+    end(bob)
+    end(alice)
+
+
 BEGINS_LATER = """
 import sys, tholepin
 from tholepin import _shares

@@ -461,7 +461,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     acquired.cautions.push_back(text);
     if (options.caution) options.caution(text);
   };
-  if (options.keeps_around) acquired.claim.keep_around(locks_around(site, around, caution));
+  if (options.keeps_around) keep_around(site, around, acquired.claim, caution);
   refuse_taken_back(acquired);                   // from who has claimed it around
   if (acquired.claim.is_all_of_another()) return acquired;
   acquired.claim.lies_within(outer->id);

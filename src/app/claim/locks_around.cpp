@@ -28,10 +28,9 @@ std::optional<std::string> kept_without_us(const Error& why, const port::Inherit
 
 }  // namespace
 
-std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<OuterClaim>& around,
-                                           const std::function<void(const std::string&)>& caution) {
-  std::vector<port::ClaimLocks> all;
-  if (!site.lend) return all;
+void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim,
+                 const std::function<void(const std::string&)>& caution) {
+  if (!site.lend) return;
   for (const OuterClaim& outer : around) {
     port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
     const std::string own = last_part(outer.id);
@@ -48,11 +47,11 @@ std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<O
         if (store.own_claim(own).empty()) around_has_ended(outer.id);   // since it was looked at
         if (!said) throw;
         if (caution) caution(*said);
+        claim.watch_around(store.watch(own));
       }
     }
-    if (!locks.empty()) all.push_back(std::move(locks));
+    if (!locks.empty()) claim.keep_around(std::move(locks));
   }
-  return all;
 }
 
 }  // namespace thole::app

@@ -11,11 +11,12 @@
 
 namespace thole::app {
 
-// Copies of the locks of these claims, for as long as what claims inside lasts: of this process's own, which it may close
-// before; else of the claim's keeper; else of who has started this process, or of the claim's own process. Throws
+// `claim` keeps copies of the locks of these claims, for as long as what claims inside lasts: of this process's own, which it
+// may close before; else of the claim's keeper; else of who has started this process, or of the claim's own process. Throws
 // Error(unavailable) where one of the claims has ended, or its keeper has as is seen from here: it lasts only as long as
-// something else that runs in it. Where only somebody who cannot be asked has them, `caution` is told.
-std::vector<port::ClaimLocks> locks_around(const Site& site, const std::vector<OuterClaim>& around,
-                                           const std::function<void(const std::string&)>& caution);
+// something else that runs in it. Where only somebody who cannot be asked has them, `caution` is told, and the claim watches
+// the units.
+void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim,
+                 const std::function<void(const std::string&)>& caution);
 
 }  // namespace thole::app

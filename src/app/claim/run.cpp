@@ -34,7 +34,7 @@ void enter_around(const Site& site, const std::string& outer, Acquired& joined, 
     throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(outer);
   const std::optional<std::uint64_t> share = around.front().share_mib;
   if (share) joined.share_mib = std::min(joined.share_mib.value_or(*share), *share);
-  joined.claim.keep_around(locks_around(site, around, caution));
+  keep_around(site, around, joined.claim, caution);
 }
 
 KeptClaim claim_named(RunPorts& ports, const std::string& word) {

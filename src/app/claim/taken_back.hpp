@@ -20,9 +20,7 @@ std::vector<std::string> taken_back(const Acquired& acquired);
 // For what is about to begin there. Throws DriverTrouble.
 void refuse_taken_back(const Acquired& acquired);
 
-// Those units of a claim of ours, asked from outside it, that it does not hold any more: nobody does, or others are known to.
-// `holdings`: of the store that it was claimed in.
-std::vector<std::string> taken_from(port::ClaimStore& store, const std::vector<model::Holding>& holdings,
-                                    const KeptClaim& claim);
+// The keys of those units of a claim of ours, asked from outside it, that root has taken back.
+std::vector<std::string> taken_from(port::ClaimStore& machine, const KeptClaim& claim);
 
 }  // namespace thole::app

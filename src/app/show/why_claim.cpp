@@ -73,7 +73,7 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
   const std::vector<model::Holding> all = store.holdings(), holdings = holdings_of(claim, all);
   ClaimWhy answer{claim.id, labels_of(units, machine), {}};
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
-  const std::vector<std::string> taken = taken_from(store, all, claim);
+  const std::vector<std::string> taken = taken_from(*search.store, claim);
   if (!taken.empty()) answer.sentences.push_back(taken_back_text(name_gpus(labels_of(units_of(taken, machine), machine))));
   for (std::string& sentence : unverified(holdings)) answer.sentences.push_back(std::move(sentence));
   for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))

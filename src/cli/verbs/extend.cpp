@@ -45,8 +45,7 @@ int extend(Context& context) {
   const app::ClaimSearch search = claim_search(context);
   const app::KeptClaim claim = app::find_claim(search, words.size() == 2 ? words.front() : std::string());
   const WallTime until = app::extend(context.wire.control(), context.wire.clock(), claim, by);
-  port::ClaimStore& store = claim.claimed_in(*search.store);
-  for (const std::string& key : app::taken_from(store, store.holdings(), claim))
+  for (const std::string& key : app::taken_from(*search.store, claim))
     context.note(app::taken_back_text(printable(key, 60)));
   if (context.invocation.global.json)
     context.print_json(model::Json{{"schema", "thole/extended/1"}, {"id", claim.id}, {"until", format_iso(until)}});

@@ -37,12 +37,12 @@ FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, st
   port::ClaimParts parts;
   parts.id = entry_.id;
   parts.taken_us = boot_clock_us();
-  std::vector<unsigned> berths;
+  std::vector<LockedSlot> locked;
   alone_.clear();
   for (unsigned slot : decision.slots) {
     if (slot >= pass.view.slots.size() || !wants_.eligible.test(slot))
       throw Error(ErrorCode::internal, "the rule took a slot not asked for");
-    if (lock_slot(pass, slot, parts, berths)) continue;
+    if (lock_slot(pass, slot, parts, locked)) continue;
     if (pass.slots_changed || !pass.nodes.state().current()) return Outcome::moved;
     if (pass.section.ordered()) pass.look.look_again(pass.view.slots, slot);
     return Outcome::again;
@@ -52,7 +52,7 @@ FifoTicket::Outcome FifoTicket::take(Pass& pass, const model::Take& decision, st
   // Only now: with the directory's own locks held, nobody replaces it after this look.
   if (!pass.nodes.state().current()) return Outcome::moved;
   parts.passed = passed_for(pass, decision.slots);
-  write_note(pass, decision, berths, parts);
+  write_note(pass, decision, locked, parts);
   claim.emplace(port::Claim::State::held, std::move(parts));
   store_.hook("noted");
   if (pass.section.ordered()) nudge(pass, decision.nudge);
@@ -75,8 +75,8 @@ std::vector<std::uint64_t> FifoTicket::passed_for(Pass& pass, const std::vector<
   return passed;
 }
 
-// Locks one slot for the claim; false when it is taken after all. Adds the berth for its note.
-bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths) {
+// Locks one slot for the claim; false when it is taken after all. Adds what its note says of it.
+bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<LockedSlot>& locked) {
   Fd lock = pass.look.kept(slot);
   unsigned berth = 0;
   Fd share = entry_.shared ? take_berth(pass, slot, static_cast<bool>(lock), berth) : Fd();
@@ -104,7 +104,7 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
     throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
   claim.locks.push_back(std::move(lock));
   if (share) claim.locks.push_back(std::move(share));
-  berths.push_back(berth);
+  locked.push_back({berth, found->st_ino});
   return true;
 }
 
@@ -141,7 +141,7 @@ void FifoTicket::say_who_keeps_berths() {
             (keeper ? keeper->in_words() : "somebody locks bytes of them for moments"));
 }
 
-void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths,
+void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::vector<LockedSlot>& locked,
                             port::ClaimParts& claim) {
   Note note;
   note.id = last_part(entry_.id);
@@ -156,7 +156,7 @@ void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::
   for (const Fd& lock : claim.locks) highest = std::max(highest, lock.get());
   for (std::size_t i = 0; i < decision.slots.size(); ++i) {
     pass.who.note(decision.slots[i]);
-    note.put(decision.slots[i], berths[i]);
+    note.put(decision.slots[i], locked[i].berth, locked[i].node);
   }
   Fd live = store_.note(note, highest);
   if (live) {
@@ -171,7 +171,8 @@ void FifoTicket::write_note(Pass& pass, const model::Take& decision, const std::
     caution("no note could be made of this claim: what claims inside it is refused, and it is not found by its id");
   }
   shared_.clear();
-  for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i) shared_.push_back({decision.slots[i], berths[i]});
+  for (std::size_t i = 0; i < decision.slots.size() && entry_.shared; ++i)
+    shared_.push_back({decision.slots[i], locked[i].berth});
 }
 
 // Now that everybody can read of my claim: would the rule put me beside those who are there now? Somebody may have come without

@@ -245,6 +245,26 @@ std::vector<std::string> FifoStore::own_claim(const std::string& id) {
   return keys;
 }
 
+// Opened as paths: a reader or writer of a node would keep those who wait for it asleep.
+port::WatchedUnits FifoStore::watch(const std::string& id) {
+  adopt_after_fork();
+  std::lock_guard lock(threads_);
+  port::WatchedUnits watched;
+  for (const Note& note : own_notes(id))
+    for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+      if (!note.names(slot)) continue;
+      Fd node = nodes_->open_gpu(slot, O_PATH);
+      struct stat now;
+      if (!node || ::fstat(node.get(), &now) != 0) {
+        refuse_unseen(nodes_->gpu_name(slot), errno);
+        continue;                      // deleted: nobody has it anew
+      }
+      if (note.is_exchanged(slot, now.st_ino)) watched.exchanged.push_back(nodes_->slots()[slot]);
+      watched.files.push_back(std::move(node));
+    }
+  return watched;
+}
+
 std::optional<std::uint64_t> FifoStore::own_share(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);

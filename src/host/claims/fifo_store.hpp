@@ -46,6 +46,7 @@ class FifoStore : public port::ClaimStore {
   std::optional<std::uint64_t> own_share(const std::string& id) override;
   port::ClaimLocks own_locks(const std::string& id) override;
   port::InheritedLocks copy_locks(const std::string& id) override;
+  port::WatchedUnits watch(const std::string& id) override;
   std::vector<port::KeptAround> kept_around(const std::vector<std::string>& keys, bool shared) override;
   void check(const std::string& id, const std::vector<std::string>& units, std::span<const Fd> handed, uid_t owner) override;
   bool amend(const std::string& id, std::optional<WallTime> until, std::optional<pid_t> overdue) override;
@@ -179,6 +180,11 @@ class FifoTicket : public port::Ticket {
   };
   struct Pass;
   enum class Outcome { done, again, moved, uninformed, unheard };
+  // What a claim's note says of a unit that was locked for it.
+  struct LockedSlot {
+    unsigned berth;                    // 0: exclusively; k + 1: berth k
+    ino_t node;
+  };
   // A berth taken on a shared slot.
   struct Shared {
     unsigned slot, berth;
@@ -194,10 +200,10 @@ class FifoTicket : public port::Ticket {
   bool drop_dead(Pass& pass);
   Outcome take(Pass& pass, const model::Take& decision, std::optional<port::Claim>& claim);
   std::vector<std::uint64_t> passed_for(Pass& pass, const std::vector<unsigned>& slots);
-  bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<unsigned>& berths);
+  bool lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, std::vector<LockedSlot>& locked);
   Fd take_berth(Pass& pass, unsigned slot, bool nobody_has_it, unsigned& berth);
   void say_who_keeps_berths();
-  void write_note(Pass& pass, const model::Take& decision, const std::vector<unsigned>& berths, port::ClaimParts& claim);
+  void write_note(Pass& pass, const model::Take& decision, const std::vector<LockedSlot>& locked, port::ClaimParts& claim);
   bool still_admitted(const model::Rule& rule);
   void collect_notes();
   void inform(Pass& pass, std::vector<model::SlotView>& slots);

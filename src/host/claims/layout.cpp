@@ -17,7 +17,8 @@ constexpr std::uint64_t own_magic = 0x31656e69'6c6f6874;     // "tholine1"
 constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
 enum Flag : unsigned {
-  shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8, beside_mine_flag = 16, beside_any_flag = 32
+  shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8, beside_mine_flag = 16,
+  beside_any_flag = 32, tells_nodes_flag = 64
 };
 
 // Each word times an odd number of its own: one changed word always shows, and the multiplications do not wait for each
@@ -146,6 +147,37 @@ std::optional<WrittenTicket> decode(const TicketRecord& record, unsigned index, 
   return decode(record, index, now, ticket) ? std::optional(ticket) : std::nullopt;
 }
 
+namespace {
+
+std::size_t claimed_slots(const NoteRecord& record) {
+  return model::max_slots - static_cast<std::size_t>(std::ranges::count(record.berths, 0));
+}
+
+// Where they begin.
+char* put_nodes(NoteRecord& record, const Note& note) {
+  char* const first = std::end(record.command) - claimed_slots(record) * sizeof note.nodes[0];
+  char* node = first;
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    if (record.berths[slot] == 0) continue;
+    std::memcpy(node, &note.nodes[slot], sizeof note.nodes[slot]);
+    node += sizeof note.nodes[slot];
+  }
+  record.flags |= tells_nodes_flag;
+  return first;
+}
+
+void read_nodes(const NoteRecord& record, Note& note) {
+  const char* node = std::end(record.command) - claimed_slots(record) * sizeof note.nodes[0];
+  note.command = std::string(record.command, strnlen(record.command, static_cast<std::size_t>(node - record.command)));
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    if (record.berths[slot] == 0) continue;
+    std::memcpy(&note.nodes[slot], node, sizeof note.nodes[slot]);
+    node += sizeof note.nodes[slot];
+  }
+}
+
+}  // namespace
+
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {
   NoteRecord record{};
   record.magic = note_magic;
@@ -161,7 +193,9 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
                  (note.overdue ? overdue_flag : 0u);
   std::copy(note.berths.begin(), note.berths.end(), record.berths);
   record.scope = scope_of(record.berths, keys, directory);
-  put_text(record.command, note.command);
+  char* const node = put_nodes(record, note);
+  const auto room = static_cast<std::size_t>(node - record.command) - 1;   // a program that knows of no nodes reads up to a NUL
+  std::memcpy(record.command, note.command.data(), std::min(room, note.command.size()));
   record.check = note_check(record);
   return record;
 }
@@ -183,7 +217,8 @@ std::optional<Note> decode(const NoteRecord& record, const SlotKeys& keys, std::
   note.id = text_of(record.id);
   for (char c : note.id)
     if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return std::nullopt;
-  note.command = text_of(record.command);
+  if ((record.flags & tells_nodes_flag) != 0) read_nodes(record, note);
+  else note.command = text_of(record.command);
   note.process.pid = record.pid;
   note.process.pid_namespace = record.pid_namespace;
   note.process.start = record.start;

@@ -64,7 +64,7 @@ struct NoteRecord {
   std::uint64_t memory_mib;
   std::uint64_t scope;             // of the directory and the keys: elsewhere, and for a recycled slot, it is no record
   std::uint8_t berths[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 berth k
-  char command[288];
+  char command[288];               // with tells_nodes at its end, for each slot claimed, two bytes that tell its node
   std::uint64_t check;
 };
 static_assert(sizeof(NoteRecord) == 512 && alignof(NoteRecord) <= 8);
@@ -95,6 +95,10 @@ struct WrittenTicket {
 // The key of each slot, as `devices` says; "" for an unused one.
 using SlotKeys = std::array<std::string, model::max_slots>;
 
+// 16 bits that tell a unit's node from what takes its place: the locked one lives as long as its claim, so no other has its
+// inode. Never 0.
+constexpr std::uint16_t node_mark(ino_t inode) { return static_cast<std::uint16_t>(inode % 65535 + 1); }
+
 // What a claim's owner says of it. `process.uid` is not written: a reader puts the owner of the file there.
 struct Note {
   std::string id, command;
@@ -105,9 +109,15 @@ struct Note {
   bool shared = false, share_with_any = false;
   bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
   std::array<std::uint8_t, model::max_slots> berths{};   // as in the record
+  std::array<std::uint16_t, model::max_slots> nodes{};   // node_mark of what was locked; 0: not told
 
-  // `berth`: 0 exclusively, k + 1 berth k of the sharers.
-  void put(unsigned slot, unsigned berth) { berths[slot] = static_cast<std::uint8_t>(berth + 1); }
+  // `berth`: 0 exclusively, k + 1 berth k of the sharers. `node`: the inode of the unit's FIFO.
+  void put(unsigned slot, unsigned berth, ino_t node) {
+    berths[slot] = static_cast<std::uint8_t>(berth + 1);
+    nodes[slot] = node_mark(node);
+  }
+  // Whether the unit's node is another one by now.
+  bool is_exchanged(unsigned slot, ino_t now) const { return nodes[slot] != 0 && nodes[slot] != node_mark(now); }
   bool names(unsigned slot, unsigned berth) const { return berths[slot] == berth + 1; }
   bool names(unsigned slot) const { return berths[slot] != 0; }
 };

@@ -80,12 +80,15 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   note.command = std::string(1000, 'x');
   note.shared = true;
   note.memory_mib = 4096;
-  note.put(4, 2);
+  note.put(4, 2, 4711);
   const NoteRecord record = encode(note, keys, 7);
   auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
-  EXPECT_EQ(read->command.size(), 288u);
+  EXPECT_EQ(read->command, std::string(288 - 2 - 1, 'x')) << "behind it lies what tells the node";
+  EXPECT_FALSE(read->is_exchanged(4, 4711));
+  EXPECT_TRUE(read->is_exchanged(4, 4712));
+  EXPECT_FALSE(read->is_exchanged(0, 4712)) << "of a unit that it has not claimed";
   EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
   EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
   keys[0] = "GPU-y";
@@ -94,11 +97,33 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   EXPECT_FALSE(decode(record, keys, 7)) << "a recycled slot inherits no notes";
 }
 
+TEST(ClaimLayout, ANoteOfEverySlotTellsEveryNodeAndAnEmptyOneNone) {
+  SlotKeys keys;
+  Note note;
+  note.id = "0123456789abcdef";
+  note.command = std::string(1000, 'x');
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    keys[slot] = "GPU-" + std::to_string(slot);
+    note.put(slot, 0, 65535u * slot + 1000 + slot);
+  }
+  const auto read = decode(encode(note, keys, 7), keys, 7);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->command, std::string(288 - 2 * model::max_slots - 1, 'x'));
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    EXPECT_FALSE(read->is_exchanged(slot, 1000 + slot));
+    EXPECT_TRUE(read->is_exchanged(slot, 1001 + slot));
+  }
+  Note empty;
+  empty.id = note.id;
+  empty.command = note.command;
+  EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 287u);
+}
+
 TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
   const SlotKeys keys{"GPU-a"};
   Note note;
   note.id = "0123456789abcdef";
-  note.put(0, 0);
+  note.put(0, 0, 4711);
   const NoteRecord whole = encode(note, keys, 7);
   ASSERT_TRUE(decode(whole, keys, 7));
   for (std::size_t i = 0; i < sizeof whole; ++i) {

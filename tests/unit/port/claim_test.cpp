@@ -25,8 +25,8 @@ struct Made {
     parts.locks.push_back(some_lock());
     parts.locks.add_note(some_lock());
     claim = Claim(Claim::State::held, std::move(parts));
-    std::vector<ClaimLocks> around;
-    around.emplace_back().push_back(some_lock());
+    ClaimLocks around;
+    around.push_back(some_lock());
     claim.keep_around(std::move(around));
   }
   Claim claim;
