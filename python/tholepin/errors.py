@@ -11,7 +11,7 @@ import errno
 WANTS = {
     errno.EMFILE: "raise the descriptor limit: ulimit -n",
     errno.ENFILE: "the machine has no descriptors left: fs.file-max",
-    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u) or of memory (ulimit -v)",
     errno.ENOMEM: "memory is short: end something, or see the limit: ulimit -v",
 }
 

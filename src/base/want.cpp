@@ -14,7 +14,7 @@ namespace thole {
 
 const char* mend_of_want(int sys_errno) {
   switch (sys_errno) {
-    case EAGAIN: return "raise the limit of processes: ulimit -u";
+    case EAGAIN: return "raise the limit of processes (ulimit -u) or of memory (ulimit -v)";
     case ENOMEM: return "memory is short: end something, or see the limit: ulimit -v";
     case EMFILE: return "raise the descriptor limit: ulimit -n";
     case ENFILE: return "the machine has no descriptors left: fs.file-max";

@@ -449,7 +449,7 @@ except ChildProcessError:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG, cwd="/",
                           env={**os.environ, "HOME": "/nonexistent"})
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    why = "Resource temporarily unavailable|  raise the limit of processes: ulimit -u"
+    why = "Resource temporarily unavailable|  raise the limit of processes (ulimit -u) or of memory (ulimit -v)"
     assert done.stdout.splitlines() == [f"69 cannot start a process: true: {why}", f"69 cannot start a process: true: {why}",
                                         f"69 cannot start the process's thread: {why}",
                                         f"69 cannot start the group's thread: {why}", "no child"]

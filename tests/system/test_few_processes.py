@@ -12,7 +12,7 @@ from hostile import end, lab  # noqa: F401 (the fixture)
 from run_tools import THOLE, eventually
 from test_reader_that_waits import waits_for_its_reader
 
-MEND = "raise the limit of processes: ulimit -u"
+MEND = "raise the limit of processes (ulimit -u) or of memory (ulimit -v)"
 COMMANDS = [["status"], ["why"], ["run", "--no-wait", "-g", "1", "--", "echo", "ran"], ["claim", "--no-wait"], ["release"],
             ["run", "--no-wait", "--on", "0", "--", "echo", "ran"]]
 
@@ -54,7 +54,7 @@ def test_one_want_has_one_hint_and_one_status():
                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
                                   user=user, group=user, extra_groups=[])
             assert done.returncode == status, (words, done.stderr)
-            assert done.stderr.count("cannot start") == 1 and done.stderr.count("ulimit") == 1, (words, done.stderr)
+            assert done.stderr.count("cannot start") == 1 and done.stderr.count(MEND) == 1, (words, done.stderr)
             assert f"\n  {MEND}\n" in done.stderr, (words, done.stderr)
 
 
