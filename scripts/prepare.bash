@@ -61,10 +61,8 @@ PYTHON
 python_with_pytest() {
   local python
   for python in python3 /usr/bin/python3; do
-    if command -v "$python" >/dev/null && "$python" -c 'import pytest' 2>/dev/null; then
-      command -v "$python"
-      return
-    fi
+    # Itself, not what pyenv has under its name: that is a script, which takes longer than it to start.
+    "$python" -c 'import pytest, sys; print(sys.executable)' 2>/dev/null && return
   done
   return 1
 }
