@@ -35,6 +35,7 @@ namespace {
 
 constexpr int overtake_after_ms = 250;
 constexpr int leave_after_ms = 10'000;                     // idle: nobody asks any more
+constexpr int listen_after_ms = 200;                       // who asks only once has gone by then
 constexpr Seconds come_up_within{60};                      // for a driver that nobody waits for any more
 constexpr unsigned most_gpus = 256;
 
@@ -117,7 +118,9 @@ class Serving {
       const bool to_listen = do_step(*step);
       std::uint64_t one = 1;
       (void)!::write(progress_.get(), &one, sizeof one);
-      if (to_listen) source_->listen();          // after all of the answer, and whatever is asked meanwhile
+      if (!to_listen) continue;
+      ::poll(nullptr, 0, listen_after_ms);
+      source_->listen();                         // after all of the answer, and whatever is asked meanwhile
     }
   }
 

@@ -12,6 +12,7 @@ namespace {
 using port::Purpose;
 
 constexpr Seconds settings_stay{10};                       // compute mode, MIG mode, display: changed by people
+constexpr Seconds lists_stay{10};                          // of processes, and Xids that decide nothing: for show
 
 SteadyTime now() { return std::chrono::steady_clock::now(); }
 
@@ -205,13 +206,21 @@ void Source::read_figures(RawUse& raw, const Seen& seen, const FieldReading& fie
 
 // A GPU on which nobody computes and no memory is in use has an empty list of everything, and is asked for one of them. MPS
 // clients can be missing from the other lists; then their memory is.
-void Source::read_process_lists(RawUse& raw, const Seen& seen, Purpose purpose) const {
+void Source::read_process_lists(RawUse& raw, Seen& seen, Purpose purpose) const {
   const Functions& call = library_.call;
   const bool mig = raw.mig_mode && raw.mig_mode.value == 1;
   const bool all = purpose == Purpose::examine || mig || (raw.display_active && raw.display_active.value != 0);
-  raw.compute = processes(call.compute_processes, seen.device);
+  const bool fresh = purpose == Purpose::show && !all && seen.use.compute && now() - seen.lists_read < lists_stay;
+  const bool still_idle = fresh && seen.use.compute.value.empty() && unexplained(raw) == 0u;
+  raw.compute = still_idle ? seen.use.compute : processes(call.compute_processes, seen.device);
   const bool idle = raw.compute && raw.compute.value.empty() && unexplained(raw) == 0u;
-  if (all || !idle) {
+  raw.graphics = seen.use.graphics;
+  raw.mps = seen.use.mps;
+  const bool explains_as_much = fresh && raw.graphics && unexplained(raw) && unexplained(raw) == unexplained(seen.use);
+  if (idle && !all) {
+    raw.graphics = raw.mps = {};
+  } else if (!explains_as_much) {
+    seen.lists_read = now();
     raw.graphics = processes(call.graphics_processes, seen.device);
     if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
   }
@@ -284,16 +293,22 @@ void Source::listen() {
   listening_ = made;
 }
 
-// Where the driver says itself how each GPU is (field 230), a claim needs no Xids.
+// Where the driver says itself how each GPU is (field 230), they decide nothing.
+bool Source::need_xids(Purpose purpose) const {
+  const bool told = std::all_of(seen_.begin(), seen_.end(), [](const auto& entry) {
+    return static_cast<bool>(entry.second.use.recovery_action);
+  });
+  if (!told || purpose == Purpose::examine) return true;
+  return purpose == Purpose::show && now() - drained_ >= lists_stay;
+}
+
 void Source::drain_events(const ProbeRequest& request) {
   abi::EventSet events;
   {
     std::lock_guard guard(mutex_);
     events = events_;
-    const bool told = std::all_of(seen_.begin(), seen_.end(), [](const auto& entry) {
-      return static_cast<bool>(entry.second.use.recovery_action);
-    });
-    if (!events || !request.events || (request.purpose == Purpose::claim && told)) return;
+    if (!events || !request.events || !need_xids(request.purpose)) return;
+    drained_ = now();
   }
   for (int i = 0; i < 256; ++i) {
     abi::Event event{};

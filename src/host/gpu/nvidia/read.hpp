@@ -2,7 +2,8 @@
 //
 // No more is asked than the purpose needs: every call takes the driver's own lock, stalls the jobs that compute, and costs tens
 // of milliseconds on a slow machine. What the kernel's files tell, or an earlier probe has told, is not asked (ProbeRequest);
-// what only root can change is asked again after some seconds; who is on a GPU and how it is, each time.
+// what only root can change is asked again after some seconds; who is on a GPU and how it is, each time: for a claim. Who only
+// shows it keeps some seconds what the memory in use says to be as it was.
 #pragma once
 
 #include <map>
@@ -48,18 +49,19 @@ class Source {
     bool fabric_settled = false;                           // joined to the others, or there is nothing to join
     std::optional<FieldReading> fields;                    // read with the identity, for the use that follows
     RawUse use;                                            // the last one, for what need not be asked again yet
-    SteadyTime settings_read{};
+    SteadyTime settings_read{}, lists_read{};
   };
 
   RawIdentity read_identity(std::uint32_t index, Seen& seen, const ProbeRequest& request, const ProbeRequest::Node& node);
   FieldReading read_field_values(const Seen& seen, port::Purpose purpose, bool with_links) const;
   void read_settings(RawUse& raw, Seen& seen, port::Purpose purpose, bool claimed) const;
   void read_figures(RawUse& raw, const Seen& seen, const FieldReading& fields) const;
-  void read_process_lists(RawUse& raw, const Seen& seen, port::Purpose purpose) const;
+  void read_process_lists(RawUse& raw, Seen& seen, port::Purpose purpose) const;
   void read_instances(RawUse& raw, abi::Device device) const;
   RawInstance read_instance(std::uint32_t index, abi::Device device, bool want_processes) const;
   RawProcesses processes(const Versioned<Functions::ProcessList>& list, abi::Device device) const;
   void drain_events(const ProbeRequest& request);
+  bool need_xids(port::Purpose purpose) const;
 
   Library library_;
   RawDriver driver_;
@@ -71,6 +73,7 @@ class Source {
   std::map<abi::Device, std::vector<std::uint64_t>> xids_;
   abi::EventSet events_ = nullptr;
   bool listening_ = false;                       // listen() has begun
+  SteadyTime drained_{};
 };
 
 }  // namespace thole::host::nvidia
