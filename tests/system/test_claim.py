@@ -174,6 +174,16 @@ def test_a_claim_holds_nothing_of_its_caller(machine):
     assert {os.readlink(f"/proc/{holder}/fd/{fd}") for fd in (0, 1, 2)} == {"/dev/null"}
 
 
+def test_a_claim_says_its_end_in_the_time_of_who_reads_it_as_status_does(machine):
+    here = {**os.environ, "TZ": "HERE-07:30"}                # seven hours and a half before UTC
+    told = machine.run("claim", "--on", "0", "--time", "4h", env=here).stderr.strip()
+    [claim] = machine.status()["claims"]
+    machine.holders.append(claim["pid"])
+    end = datetime.datetime.fromisoformat(claim["until"].replace("Z", "+00:00")) + datetime.timedelta(hours=7, minutes=30)
+    assert re.search(rf" until (\S+ )?{end:%H:%M}$", told), told
+    assert told[told.index(" until "):] in " ".join(machine.run("status", "0", env=here).stdout.split())
+
+
 def test_a_claim_ends_at_its_time_and_not_before(machine):
     before = time.monotonic()
     done = machine.run("claim", "-g", "2", "--time", "1s")

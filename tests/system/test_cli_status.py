@@ -68,13 +68,14 @@ def test_every_state_is_told(machine):
     foreign = {
         **HEALTHY,
         "memory_used_mib": 9000,
-        "processes": [{"pid": 1, "user": "bob", "kind": "compute", "memory_mib": 9000, "command": "train.py"}],
+        "processes": [{"pid": pid, "user": user, "kind": "compute", "memory_mib": 4500, "command": "train.py"}
+                      for pid, user in enumerate(("bob", "ann"), 1)],
     }
     words = machine(gpu(0), gpu(1, use=foreign), gpu(2, health="lost"),
                     gpu(3, health="unreadable", use=None))
     text = thole(*words).stdout
     assert line_of(text, "0")[5] == "IDLE"
-    assert line_of(text, "1")[5:7] == ["FOREIGN", "bob"]
+    assert line_of(text, "1")[5:7] == ["FOREIGN", "bob,ann"]
     assert line_of(text, "2")[5] == "SICK"
     assert line_of(text, "3")[5] == "UNKNOWN"
     assert line_of(text, "3")[2:5] == ["?/40G", "?", "?"]

@@ -160,6 +160,44 @@ def test_the_examples_build_by_find_package_and_run(prefix, tmp_path, simulated)
         check_example(tmp_path / "b" / name, simulated)
 
 
+# What the installation and ldconfig write lies over the machine's own, for this process and what it starts.
+AS_INSTALLED = """
+mount -t tmpfs tmpfs "$1"
+for over in /etc /usr/local /var/cache; do
+  mkdir -p "$1/new$over" "$1/work$over"
+  mount -t overlay -o "lowerdir=$over,upperdir=$1/new$over,workdir=$1/work$over" overlay "$over"
+done
+cd "$2"; ln -sfn "$3" build
+sudo() { env PATH="$PATH:/usr/sbin:/sbin" "$@"; }
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")
+def test_what_is_installed_as_the_page_says_is_found_by_a_program_of_the_library_s_page(simulated, tmp_path):
+    """To /usr/local, where the loader finds nothing new until ldconfig has run."""
+    steps = re.search(r"from source, to `/usr/local`:\n\n((?:    .*\n)+)", (SOURCE / "docs/install.md").read_text())[1]
+    steps = [line for line in steps.splitlines() if "quickstart" not in line and "systemctl" not in line]
+    [compiled] = re.findall(r"^    (cc .*)$", (SOURCE / "docs/library.md").read_text(), re.M)
+    if "CMAKE_INSTALL_PREFIX:PATH=/usr/local\n" not in (BUILD / "CMakeCache.txt").read_text() or \
+            not shutil.which("pkg-config") or list(pathlib.Path("/usr/local/lib").rglob("libthole*")):
+        pytest.skip("no build for /usr/local, no pkg-config, or there is a libthole in /usr/local")
+    own, here = tmp_path / "own", tmp_path / "here"
+    for folder in (own, here):
+        folder.mkdir()
+    shutil.copy(SOURCE / "examples/claim.c", here)
+
+    def typed(*lines):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("THOLE", "LD_", "PKG_CONFIG"))}
+        script = ["sh", "-ec", "\n".join([AS_INSTALLED, *lines]), "sh", own, here, BUILD]
+        return subprocess.run(["unshare", "-m", "--propagation", "private", *script], env={**clean, **simulated},
+                              capture_output=True, text=True)
+    if os.geteuid() != 0 or not shutil.which("unshare") or typed().returncode != 0:
+        pytest.skip("here is no /usr/local of one's own to be had")
+    done = typed(*steps, compiled, "./claim sh -c 'echo on $CUDA_VISIBLE_DEVICES'")
+    assert done.returncode == 0 and done.stdout.endswith("\non 0,1\n"), done.stderr
+    assert not list(pathlib.Path("/usr/local/lib").rglob("libthole*")), "the machine's own is as it was"
+
+
 @pytest.mark.skipif(SANITIZED, reason="a sanitized library wants a sanitized program around it")
 def test_the_moved_program_runs_programs_of_other_tools(prefix, simulated):
     pick = "import GPUtil; print(GPUtil.getFirstAvailable(), GPUtil.__file__)"

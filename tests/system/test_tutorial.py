@@ -1,4 +1,5 @@
-"""docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page.
+"""docs/tutorial.md: every line that begins with $ does what a reader expects: it ends with 0, in the order of the page,
+and what it has two people type is typed by two users.
 README.md: so does each of its six examples."""
 # ctest: timeout 600
 import pathlib
@@ -7,7 +8,10 @@ import shlex
 import shutil
 import subprocess
 
-from run_tools import THOLE
+import pytest
+
+from hostile import end, lab  # noqa: F401 (lab: a fixture)
+from run_tools import THOLE, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/tutorial.md"
@@ -37,11 +41,40 @@ def test_the_page_can_be_typed_from_top_to_bottom(tmp_path):
     subprocess.run([THOLE, "drain"], env={**env, "THOLE_MACHINE": "8xA100"}, capture_output=True)
 
 
-def test_what_two_people_type_needs_no_gpu():
+def of_two_people():
     section = PAGE.read_text().partition("## 6.")[2].partition("\n## ")[0]
-    commands = [shlex.split(line)[1:] for line in re.findall(r"`(thole run [^`]*)`", section)]
+    return re.findall(r"^    (.+)$", section, re.M), re.findall(r"`(thole run [^`]*)`", section)
+
+
+def test_what_two_people_type_needs_no_gpu():
+    commands = [shlex.split(line)[1:] for line in of_two_people()[1]]
     programs = [next(word for word in words if shutil.which(word)) for words in commands]
     assert len(commands) == 2 and set(programs) <= {"echo", "sleep"}, "what every machine has"
+
+
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_two_people_can_type_it(lab):
+    lab.run("root", "mount", "-t", "tmpfs", "tmpfs", "/srv", check=True)
+    (by_root, exports), (annas, bens) = of_two_people()
+    path = {"PATH": f"{lab.folder}:/usr/bin:/bin"}
+
+    def typed(user, line, how=lab.run):
+        return how(user, "sh", "-c", line if user == "root" else f"{exports}\n{line}", **path)
+
+    made = typed("root", 'sudo() { "$@"; }\n' + by_root)
+    assert made.returncode == 0, made.stderr
+    anna = typed("alice", annas, lab.start)
+    eventually(lambda: typed("bob", "thole").stdout.count(" alice ") == 6, "anna has six")
+    ben = typed("bob", bens, lab.start)
+    ben.error_until("waiting")
+    assert re.search("alice since .*, until ", ben.error_line()), "who has them until when"
+    assert re.search(r"(?s) alice .*WAITING.* bob ", typed("alice", "thole").stdout), "it shows both"
+    assert typed("bob", "thole release 0").returncode != 0 and anna.process.poll() is None
+    assert typed("alice", "thole release").returncode == 0, "her own"
+    ben.until("my turn")
+    end(ben)
+    anna.wait()
+    anna.__exit__()
 
 
 def test_the_six_examples_of_the_readme(tmp_path):

@@ -1,4 +1,5 @@
 """What is watched ends with its reader, and shows what runs on a screen that is too low for the rest."""
+import json
 import os
 import signal
 import subprocess
@@ -54,5 +55,16 @@ def test_a_watch_on_a_low_screen_keeps_what_runs(env, tasks):
 def test_a_watch_says_how_often_it_looks(env, words, every):
     with Terminal([THOLE, "status", *words], env={**env, "TERM": "xterm"}) as terminal:
         terminal.expect(f"every {every}: thole status,")
+        terminal.send("q")
+        assert terminal.wait() == 0
+
+
+def test_a_watched_gpu_names_all_who_use_it(env, tmp_path):
+    machine = json.loads(thole(env, "capture", "--use").stdout)
+    machine["gpus"][1]["use"]["processes"] = [{"pid": pid, "user": user, "kind": "compute", "command": "train.py"}
+                                              for pid, user in enumerate(("bob", "ann"), 1)]
+    (tmp_path / "m.json").write_text(json.dumps(machine))
+    with Terminal([THOLE, "--machine", str(tmp_path / "m.json"), "status", "--watch"], env) as terminal:
+        terminal.expect(r"FOREIGN\S* +bob,ann ")
         terminal.send("q")
         assert terminal.wait() == 0

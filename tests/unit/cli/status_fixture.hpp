@@ -76,7 +76,7 @@ inline app::Overview every_state() {
   }
   overview.units[3].state = app::State::foreign;
   overview.units[3].strangers = {process(99, "carl", "python3 -c import torch; while True: pass"),
-                                 process(100, "carl", "python3")};
+                                 process(100, "carl", "python3"), process(101, "ann", "python3")};
   overview.units[3].why = "carl uses it without a claim";
   overview.units[4].state = app::State::sick;
   overview.units[4].why = "fell off the bus (Xid 79)";

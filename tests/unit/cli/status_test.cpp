@@ -44,7 +44,7 @@ TEST_F(Status, ShowsEveryStateInEightyColumns) {
 1   A100-80GB 11.2/80G  12%  31C CLAIMED me          11:59 -      jupyter-lab
 2   A100-80GB 22.4/80G  24%  32C SHARED  bob         Sat   Thu19h [8G] python
                                          me          Sat   Thu19h [16G] python
-3   A100-80GB 33.6/80G  36%  33C FOREIGN carl        -     -      python3 -c im…
+3   A100-80GB 33.6/80G  36%  33C FOREIGN carl,ann    -     -      python3 -c im…
 4   A100-80GB    ?/80G    ?    ? SICK    -           -     -      -
 5   A100-80GB    ?/80G    -  35C UNKNOWN -           -     -      -
 6   A100-80GB 67.2/80G  72%  36C OVERDUE ?eve_with_… 10-13 11:50  ./a.out

@@ -41,7 +41,7 @@ TEST(TopoWords, HoldersAreNamedAndWhatIsWrongIsSaid) {
   const app::Overview overview = test::every_state();
   std::vector<std::string> words;
   for (const app::UnitOverview& unit : overview.units) words.push_back(holders_of(unit));
-  EXPECT_THAT(words, ElementsAre("anna", "you", "bob, me", "carl, no claim", "SICK", "unknown",
+  EXPECT_THAT(words, ElementsAre("anna", "you", "bob, me", "ann, carl, no claim", "SICK", "unknown",
                                  "?eve_with_a_rather_long_name, overdue", "free"));
 }
 
@@ -103,7 +103,7 @@ TEST(TopoDrawing, FitsWhateverTheStatesAndTheNames) {
     const std::string text = render_topo(overview, {.columns = columns});
     for (std::string_view line : split_lines(text)) EXPECT_LE(columns_of(line), columns) << line;
     EXPECT_THAT(text, HasSubstr("GPU 7"));
-    EXPECT_THAT(text, HasSubstr("carl, no claim"));
+    EXPECT_THAT(text, HasSubstr("ann, carl, no claim"));
     EXPECT_THAT(text, HasSubstr("SICK"));
   }
 }
