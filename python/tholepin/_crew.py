@@ -324,6 +324,9 @@ class Crew:
         self._chunks.pop(packet.number, None)
         if chunk is None:  # nobody waits for it: the pool is terminated, or the task has forked and both answer
             return
+        if packet.kind == _wire.UNBEGUN and worker.refusal is not None:
+            chunk.lost(worker.refusal)
+            return
         try:
             value = packet.load(_pickle.loads)
         except BaseException as problem:
@@ -439,6 +442,7 @@ class Crew:
     def _fail_unbegun(self, problem: BaseException) -> None:
         for worker in self._workers:
             self._pending.extend(worker.unread(self._room))
+            worker.begin_no_more(problem)
         while self._pending:
             chunk = self._pending.popleft()
             self._chunks.pop(chunk.number, None)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._shares import Shares
     from .errors import Error
 
-_BETWEEN_LOOKS = 0.5  # seconds; one takes some ten microseconds
+_BETWEEN_LOOKS = 0.25  # seconds; one takes some ten microseconds
 
 
 class TakenWatch:

@@ -15,6 +15,7 @@ Worker processes import this module, so it imports little and late.
 from __future__ import annotations
 
 import os
+from _socket import MSG_DONTWAIT, MSG_PEEK
 from _struct import Struct
 from errno import EMFILE
 
@@ -38,6 +39,7 @@ _INT = Struct("i")
 CALL, MAP, STARMAP = 1, 2, 3  # the worker is to compute f(*args, **kwargs); f(x) or f(*x) for every x of a list
 STOP = 4
 READY, RESULT, RAISED, UNREADY = 5, 6, 7, 8  # UNREADY: the initializer raised
+NO_MORE, UNBEGUN = 9, 10  # the worker is to begin no more of its chunk; it has not
 OUT_OF_BAND = 1
 
 _ANCILLARY = 64  # enough for two descriptors
@@ -177,6 +179,15 @@ class Packet:
         if self.body.nbytes <= LIMIT:
             return loads(pickled, buffers=[bytearray(buffer) for buffer in buffers])
         return loads(pickled, buffers=buffers)
+
+
+def next_kind(socket: Socket) -> int:
+    """Of the packet that lies there and is read next; 0: there is none."""
+    try:
+        data = socket.recv(1, MSG_PEEK | MSG_DONTWAIT)
+    except BlockingIOError:
+        return 0
+    return data[0] if data else 0
 
 
 def receive(socket: Socket, room: memoryview, flags: int = 0) -> Packet | None:

@@ -18,14 +18,19 @@ from . import _wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, Callable, Iterable, Iterator, NoReturn
 
 _FUNCTIONS_KEPT = 32
+_BETWEEN_LOOKS = 0.2  # seconds, of a chunk: whether its pool says that nothing more of it is to begin
 MAIN = "THOLE_MAIN_OF_POOL"  # package:path of the script, for children of a worker that import it (_main_again.py)
 
 
 class MainReached(BaseException):
     """Ends the import of the main script where nothing can stay at the line: in a thread of the script's own."""
+
+
+class _NoMore(BaseException):
+    """The pool says that nothing more of this chunk is to begin."""
 
 
 class MainNeeded(BaseException):
@@ -246,12 +251,16 @@ class _Worker:
             except MainNeeded:
                 self.begun = packet
                 raise
+            except _NoMore:
+                kind, body = _wire.UNBEGUN, b""
             except BaseException as problem:
                 kind, body = _wire.RAISED, _raised(problem)
             del packet
             _wire.send(connection, kind, number, 0, b"", body)
             del body
             packet = _wire.receive(connection, room)
+            while packet is not None and packet.kind == _wire.NO_MORE:  # of a chunk that was over by then
+                packet = _wire.receive(connection, room)
 
     def compute(self, packet: _wire.Packet) -> Any:
         packet.check()
@@ -263,11 +272,22 @@ class _Worker:
             self.functions[packet.function] = function
         kind, given = packet.kind, packet.load(loads)
         if kind == _wire.MAP:
-            return [function(given[0])] if len(given) == 1 else [function(one) for one in given]
+            return [function(given[0])] if len(given) == 1 else [function(one) for one in self.while_it_may(given)]
         if kind == _wire.STARMAP:
-            return [function(*one) for one in given]
+            return [function(*one) for one in self.while_it_may(given)]
         arguments, named = given
         return function(*arguments, **named)
+
+    def while_it_may(self, given: Iterable[Any]) -> Iterator[Any]:
+        from time import monotonic
+
+        due = monotonic() + _BETWEEN_LOOKS
+        for one in given:
+            if monotonic() >= due:
+                if _wire.next_kind(self.connection) == _wire.NO_MORE:
+                    raise _NoMore
+                due = monotonic() + _BETWEEN_LOOKS
+            yield one
 
 
 def loads(data: memoryview, **buffers: Any) -> Any:

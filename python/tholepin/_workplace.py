@@ -29,6 +29,7 @@ class Worker:
         self.stopping = False
         self.chunks: dict[int, Chunk] = {}  # sent and not answered, oldest first
         self.taken = 0  # chunks that it was given
+        self.refusal: BaseException | None = None  # why it was to begin no more
         self.near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with open(os.devnull, "rb") as nothing:
@@ -50,14 +51,17 @@ class Worker:
 
     def take_back(self, room: memoryview) -> Chunk | None:
         """A chunk that it has not begun with."""
-        try:
-            packet = _wire.receive(self.far, room, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return None
-        if packet is None or packet.number not in self.chunks:
-            return None
-        self.taken -= 1
-        return self.chunks.pop(packet.number)
+        while True:
+            try:
+                packet = _wire.receive(self.far, room, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            if packet is not None and packet.kind == _wire.NO_MORE:
+                continue
+            if packet is None or packet.number not in self.chunks:
+                return None
+            self.taken -= 1
+            return self.chunks.pop(packet.number)
 
     def unread(self, room: memoryview) -> list[Chunk]:
         """All of them, taken back."""
@@ -67,6 +71,16 @@ class Worker:
             if chunk is None:
                 return found
             found.append(chunk)
+
+    def begin_no_more(self, problem: BaseException) -> None:
+        """Has it leave what it has not begun of its chunk, which is lost to this then."""
+        if not self.chunks:
+            return
+        self.refusal = problem
+        try:
+            _wire.send(self.near, _wire.NO_MORE, 0, 0, b"", b"", socket.MSG_DONTWAIT)
+        except OSError:
+            pass  # it is told again
 
     def stop(self, room: memoryview) -> None:
         """Has it end when it has computed what it is at."""

@@ -82,7 +82,7 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
     inside = {"THOLE_CLAIM": claim}
     for words in (["--on", "3"], ["-g", "2"]):
         done = lab.thole("alice", "run", *words, "--no-wait", "--", "true", **inside)
-        assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+        assert done.returncode == 69 and "was taken back by root" in done.stderr, done.stderr
     done = lab.thole("alice", "run", "--in", claim, "--", "true")
     assert done.returncode == 69 and "was taken back by root" in done.stderr, done.stderr
     told = lab.thole("alice", "why", claim, check=True).stdout
@@ -92,6 +92,77 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
     assert lab.thole("alice", "run", "--on", "2", "--no-wait", "--", "true", **inside).returncode == 0
     end(bob)
     lab.thole("alice", "release", claim, check=True)
+
+
+@pytest.mark.parametrize("container", [False, True])
+@in_one_surrounding
+def test_what_claims_within_has_the_other_gpus_of_the_claim(lab, container):
+    """And an inner claim is said to have lost what was taken from the one around it."""
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "-g", "3", "--on", "1,2,3", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat",
+                      container=False)
+    inside = {"THOLE_CLAIM": alice.line(), "container": container}
+    inner = lab.thole("alice", "claim", "-g", "2", "--on", "1,3", check=True, **inside).stdout.strip()
+    lab.init("--take-back", "1")
+    bob = lab.hold("bob", "--on", "1")
+    told = lab.thole("alice", "why", inner, check=True, **inside).stdout
+    assert "GPU 1 was taken back by root" in told and "the claim holds" not in told, told
+    told = " ".join(lab.thole("alice", "extend", inner, "2h", check=True, **inside).stderr.split())
+    assert f"{key_of(lab, 1)} was taken back by root" in told, told
+    lab.thole("alice", "release", inner, check=True, **inside)
+    told = lab.thole("alice", "run", "--dry-run", "-g", "1", "true", check=True, **inside).stdout
+    assert "GPU 2" in told and "GPU 1" not in told, told
+    for words in (["run", "-q", "-g", "1", "--no-wait"], ["map", "-q", "-g", "1", "-j", "1"]):
+        tasks = [":::", "1"] if words[0] == "map" else []
+        shown = lab.thole("alice", *words, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", *tasks, check=True, **inside).stdout
+        assert key_of(lab, 1) not in shown and shown.strip() != "1", (words, shown)
+    both = lab.thole("alice", "claim", "-g", "2", "--no-wait", check=True, **inside)
+    assert "GPU 2,3" in both.stderr, both.stderr
+    for words in (["claim"], ["run"]):
+        command = ["true"] if words == ["run"] else []
+        done = lab.thole("alice", *words, "--on", "1", "--no-wait", *command, **inside)
+        assert done.returncode == 69 and "GPU 1: it was taken back by root" in done.stderr, (words, done.stderr)
+    end(bob)
+    end(alice)
+
+
+MEETS = """
+import os, sys
+node, before = sys.argv[1], int(sys.argv[2])
+goal = (os.stat(node).st_ino - before) % 65535
+name = "/run/thole/notes/64999-0000abcd"
+number = None
+while number is None or number % 65535 != goal:
+    fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    number = os.fstat(fd).st_ino
+    os.close(fd)
+    os.unlink(name)
+"""
+
+
+@in_one_surrounding
+def test_no_number_of_files_makes_a_gpus_new_file_look_like_the_old_one(lab):
+    """The numbers of a tmpfs count up, and anybody may make files in notes/: bits of a number he can have again."""
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "--on", "3", "--", "sh", "-c",
+                      "echo $THOLE_CLAIM; exec cat", container=False)
+    inside = {"THOLE_CLAIM": alice.line(), "container": True}
+    node = f"/run/thole/gpu.{key_of(lab, 3)}"
+    number = lambda: int(lab.run("root", "stat", "-c", "%i", node, check=True).stdout)   # noqa: E731
+    old, new = number(), 0
+    for made_by_init in range(1, 8):
+        lab.python("root", MEETS, node, str(made_by_init), timeout=300, check=True)
+        lab.thole("root", "init", "--force", "--take-back", "3")
+        new = number()
+        done = lab.thole("alice", "run", "--no-wait", "--", "true", **inside)
+        assert done.returncode == 69 and "was taken back by root" in done.stderr, (old, new, done.stderr)
+        if new % 65535 == old % 65535:
+            break
+        bob = lab.hold("bob", "--on", "3")     # who is there to be taken from
+    else:
+        pytest.skip("these numbers do not count up")
+    assert new != old
+    end(alice)
 
 
 @in_one_surrounding
@@ -132,7 +203,7 @@ def test_nor_does_anything_where_the_locks_of_the_claim_cannot_be_had(lab):
     tasks.__exit__()
     for words in (["--on", "3"], ["-g", "2"]):
         done = lab.thole("alice", "run", *words, "--no-wait", "--", "true", **inside)
-        assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+        assert done.returncode == 69 and "was taken back by root" in done.stderr, done.stderr
     assert lab.thole("alice", "run", "--on", "2", "--no-wait", "--", "true", **inside).returncode == 0
     end(bob)
     end(alice)
@@ -193,6 +264,48 @@ def test_a_pool_begins_no_task_more_on_a_gpu_that_was_taken_back(lab):
         with open(gate, "w"):
             pass
         assert alice.line() == "done 0"
+        assert alice.wait() == 0
+
+
+CHUNK = """
+import sys, time, tholepin
+def task(number):
+    print("began", number, flush=True)
+    if number == 0:
+        time.sleep(0.3)                       # longer than what passes before a worker asks
+        open(sys.argv[1]).read()
+def told(why): print("told", str(why).splitlines()[0], flush=True)
+if __name__ == "__main__":
+    if sys.argv[2] == "pool":
+        with tholepin.Pool(gpus=1) as pool:
+            whole = pool.map_async(task, range(40), chunksize=40, error_callback=told)
+            pool.apply_async(task, (99,), error_callback=told).wait()
+            whole.wait()
+    else:
+        with tholepin.Executor(gpus=1) as pool:
+            whole = pool.map(task, range(40), chunksize=40)
+            told(pool.submit(task, 99).exception())
+            try: list(whole)
+            except Exception as why: told(why)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pool", "executor"])
+@in_one_surrounding
+def test_nor_does_a_worker_go_on_with_its_chunk(lab, kind):
+    lab.init()
+    gate = gate_of(lab)
+    program = lab.folder / "pool.py"
+    program.write_text(CHUNK)
+    program.chmod(0o644)
+    with lab.start("alice", hostile.interpreter(), "-u", str(program), str(gate), kind) as alice:
+        assert alice.line() == "began 0", alice.process.stderr.read()
+        lab.init("--take-back", str(lab.claims()[0]["gpu"]))
+        ahead = alice.line()
+        with open(gate, "w"):
+            pass
+        for line in (ahead, alice.line()):    # the rest of the chunk begins no more than what was given ahead
+            assert line.startswith("told ") and "was taken back by root" in line, line
         assert alice.wait() == 0
 
 
@@ -261,8 +374,32 @@ def test_a_second_name_of_a_gpus_file_hides_no_taking_back(lab, loses):
     lab.run("root", "sh", "-ec", f"cd /run/thole; {loses.format('gpu.' + key_of(lab, 3))}", check=True)
     assert "is taken back; " in lab.init("--take-back", "3").stderr
     done = lab.thole("alice", "run", "-g", "1", "--no-wait", "--", "true", THOLE_CLAIM=claim)
-    assert done.returncode == 69 and "GPU 3 was taken back by root" in done.stderr, done.stderr
+    assert done.returncode == 69 and "was taken back by root" in done.stderr, done.stderr
     end(alice)
+
+
+@pytest.mark.parametrize("how", ["taken back", "deleted"])
+@in_one_surrounding
+def test_a_claim_whose_gpu_leaves_the_list_after_that_is_known_by_its_others(lab, how):
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "-g", "2", "--on", "2,3", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat")
+    claim, gone = alice.line(), key_of(lab, 3)
+    if how == "taken back":
+        lab.init("--take-back", "3")
+    else:
+        lab.run("root", "rm", f"/run/thole/gpu.{gone}", check=True)
+        lab.init()
+    lab.set_gpus(3)
+    lab.init()
+    told = lab.thole("alice", "why", claim, check=True).stdout
+    assert "GPU 2, claimed by alice" in told and ("taken back by root" in told) == (how == "taken back"), told
+    inside = lab.thole("alice", "run", "--no-wait", "-q", "-g", "1", "--", "sh", "-c", "echo $THOLE_CLAIM", check=True,
+                       THOLE_CLAIM=claim).stdout
+    assert inside.startswith(claim + "/"), inside
+    lab.thole("alice", "release", claim, check=True)
+    alice.__exit__()
+    lab.init()
+    assert gone not in lab.run("root", "cat", "/run/thole/devices").stdout
 
 
 @in_one_surrounding

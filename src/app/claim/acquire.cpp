@@ -272,7 +272,7 @@ class Acquisition {
       plan::Selection selection = select(site_, request, within_, allotted_);
       choice_.look_again();
       if (choice_.avoids_any()) avoid_parts_of_claimed();
-      want(reached(eligible_units(site_, request, std::move(selection))));
+      want(reached(eligible_units(site_, request, std::move(selection), within_)));
       lacks_.clear();
     } catch (const Error& error) {
       if (!may_come_back(error)) throw;
@@ -462,6 +462,7 @@ Acquired acquire(Site& site, const model::Request& asked, const AcquireOptions& 
     if (options.caution) options.caution(text);
   };
   if (options.keeps_around) keep_around(site, around, acquired.claim, caution);
+  else watch_around(site, around, acquired.claim);
   refuse_taken_back(acquired);                   // from who has claimed it around
   if (acquired.claim.is_all_of_another()) return acquired;
   acquired.claim.lies_within(outer->id);

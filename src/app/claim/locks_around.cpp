@@ -22,17 +22,26 @@ std::optional<std::string> kept_without_us(const Error& why, const port::Inherit
                     "others, though this command runs", id);
 }
 
+// That the claim itself is made in.
+port::ClaimStore& store_of(const Site& site, const OuterClaim& claim) {
+  return claim.claimed_in ? *claim.claimed_in : site.store;
+}
+
 [[noreturn]] void around_has_ended(const std::string& id) {
   throw Error(ErrorCode::unavailable, "the claim around this one has ended").about(id);
 }
 
 }  // namespace
 
+void watch_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim) {
+  for (const OuterClaim& outer : around) claim.watch_around(store_of(site, outer).watch(last_part(outer.id)));
+}
+
 void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim,
                  const std::function<void(const std::string&)>& caution) {
   if (!site.lend) return;
   for (const OuterClaim& outer : around) {
-    port::ClaimStore& store = outer.claimed_in ? *outer.claimed_in : site.store;
+    port::ClaimStore& store = store_of(site, outer);
     const std::string own = last_part(outer.id);
     port::ClaimLocks locks = store.own_locks(own);
     try {

@@ -19,4 +19,7 @@ namespace thole::app {
 void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim,
                  const std::function<void(const std::string&)>& caution);
 
+// For what runs nothing: `claim` knows what root has taken back of those around it, and keeps none of their locks.
+void watch_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim);
+
 }  // namespace thole::app

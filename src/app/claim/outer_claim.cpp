@@ -18,7 +18,10 @@ std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Env
     std::optional<std::uint64_t> share = around.own_share(std::string(part));
     if (!all.empty() && all.front().share_mib) share = std::min(share.value_or(*all.front().share_mib), *all.front().share_mib);
     std::string id = all.empty() ? std::string(part) : all.front().id + "/" + std::string(part);
-    all.insert(all.begin(), OuterClaim{std::move(id), std::move(keys), around.within(std::string(part)), claimed_in, share});
+    std::vector<std::string> taken = around.watch(std::string(part)).exchanged;
+    if (!all.empty()) taken.insert(taken.end(), all.front().taken.begin(), all.front().taken.end());
+    OuterClaim found{std::move(id), std::move(keys), around.within(std::string(part)), claimed_in, share, std::move(taken)};
+    all.insert(all.begin(), std::move(found));
   }
   return all;
 }

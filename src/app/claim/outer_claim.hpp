@@ -19,6 +19,7 @@ struct OuterClaim {
   std::shared_ptr<port::ClaimStore> store;       // of what is claimed inside it
   std::shared_ptr<port::ClaimStore> claimed_in;  // where it was claimed itself; null: in the machine's
   std::optional<std::uint64_t> share_mib{};      // what it has of each unit's memory, where it or one around it is a sharer's
+  std::vector<std::string> taken{};              // those that root has taken back, from it or from one around it
 };
 
 // Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is

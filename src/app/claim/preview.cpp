@@ -21,7 +21,7 @@ Preview preview(Site& site, const model::Request& asked) {
   if (outer) seen.share_mib = outer->share_mib;
   Choice choice(site, request, in_use(outer ? &*outer : nullptr, request));
   if (!outer) choice.avoid(parts_of_claimed(seen.units, site.observer.snapshot().machine, site.store));
-  choice.set_eligible(eligible_units(site, request, selection));
+  choice.set_eligible(eligible_units(site, request, selection, outer ? &*outer : nullptr));
   if (request.gpus == 0) { seen.decision = model::Take{}; return seen; }
   if (outer && reuses(&*outer, request)) {
     Acquired whole = reuse(site, *outer, choice.eligible());

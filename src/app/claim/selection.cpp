@@ -128,21 +128,27 @@ plan::Selection select_of_machine(const Overview& overview, const model::Request
   return plan::eligible(request, overview.snapshot, units, all);
 }
 
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection) {
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection,
+                                        const OuterClaim* within) {
   const auto& snapshot = site.observer.snapshot();
   const auto& units = site.observer.units();
   std::vector<std::size_t> eligible = std::move(selection.units);
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
   std::size_t healthy = 0;
   const std::size_t would_do = eligible.size();
+  const auto is_taken = [&](std::size_t unit) {
+    return within && std::ranges::find(within->taken, units[unit].key) != within->taken.end();
+  };
   for (std::size_t unit : eligible) {
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
     const auto ill = plan::illness(gpu, request);
-    if (!ill || (request.trust_claims && ill->standing != plan::Standing::sick)) {
+    const bool taken = is_taken(unit);
+    if (!taken && (!ill || (request.trust_claims && ill->standing != plan::Standing::sick))) {
       ++healthy;
       continue;
     }
-    const std::string why = gpu.health == model::Health::ok
+    const std::string why = taken ? taken_back_text("it")
+                            : gpu.health == model::Health::ok
                                 ? ill->why
                                 : fmt::format("{}{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ", ",
                                               printable(gpu.health_reason, 200));
@@ -157,6 +163,7 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
     throw DriverTrouble(Error(ErrorCode::unavailable, fmt::format("{} asked for, {} of {} that would do can be used{}",
                                                                   request.describe(), healthy, would_do, sick))
                             .hint("thole doctor"));
+  std::erase_if(eligible, is_taken);
   // Others need not wait for who could never have it.
   if (request.share)
     std::erase_if(eligible, [&](std::size_t unit) { return plan::admits_one_process(units[unit].gpu_of(snapshot.machine)); });

@@ -35,8 +35,10 @@ bool shows_a_claim_alone(const plan::Environment& environment, const std::vector
 plan::Selection select_of_machine(const Overview& overview, const model::Request& request);
 
 // Those of a selection that can be claimed, ascending; refuses at once what sickness makes impossible (DriverTrouble), naming
-// the sick. What becomes sick while somebody waits may be well again: that is no reason to end his wait.
-std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection);
+// the sick; and what root has taken back from the claim around. What becomes sick while somebody waits may be well again: that
+// is no reason to end his wait.
+std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection,
+                                        const OuterClaim* within);
 
 // The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
 std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection);

@@ -37,7 +37,14 @@ void refuse_taken_back(const Acquired& acquired) {
 }
 
 std::vector<std::string> taken_from(port::ClaimStore& machine, const KeptClaim& claim) {
-  return claim.claimed_in(machine).watch(last_part(claim.id)).exchanged;
+  const std::vector<OuterClaim> all = claims_around(machine, {{"THOLE_CLAIM", claim.id}});
+  if (all.empty() || all.front().id != claim.id) return {};
+  std::vector<std::string> taken = all.front().taken;
+  const std::vector<std::string>& keys = all.front().keys;
+  std::erase_if(taken, [&](const std::string& key) { return std::ranges::find(keys, key) == keys.end(); });
+  std::ranges::sort(taken);
+  taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+  return taken;
 }
 
 }  // namespace thole::app

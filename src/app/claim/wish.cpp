@@ -31,7 +31,7 @@ Wish wish_for(const Site& site, const model::Request& asked, const AcquireOption
     wish.lasting.gpus = wish.request.gpus = selection.count;   // a partitioned GPU named as a whole counts as all its instances
     if (may_wait) wish.late = late_ones(site, wish.request, selection);
     wish.eligible = selection.units;
-    if (wish.late.empty()) wish.eligible = eligible_units(site, wish.request, std::move(selection));
+    if (wish.late.empty()) wish.eligible = eligible_units(site, wish.request, std::move(selection), within);
   } catch (const Error& error) {
     const bool is_sickness = !wish.eligible.empty();   // they would do, and cannot be used
     if (had_any ? !may_come_back(error) : !(in_line && in_time && is_sickness)) throw;

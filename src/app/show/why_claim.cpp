@@ -74,7 +74,11 @@ ClaimWhy why_claim(const ClaimSearch& search, const KeptClaim& claim, const Over
   ClaimWhy answer{claim.id, labels_of(units, machine), {}};
   answer.sentences.push_back(who_has_it(holdings, answer.gpus, machine));
   const std::vector<std::string> taken = taken_from(*search.store, claim);
-  if (!taken.empty()) answer.sentences.push_back(taken_back_text(name_gpus(labels_of(units_of(taken, machine), machine))));
+  for (const std::string& key : taken) {
+    const std::vector<std::size_t> listed = units_of({key}, machine);
+    const std::string name = listed.empty() ? printable(key, 60) : machine.units[listed.front()].unit.label;
+    answer.sentences.push_back(taken_back_text("GPU " + name));
+  }
   for (std::string& sentence : unverified(holdings)) answer.sentences.push_back(std::move(sentence));
   for (std::string& sentence : over_its_time(holdings, machine.now, ways_to_end))
     answer.sentences.push_back(std::move(sentence));

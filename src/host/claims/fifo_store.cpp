@@ -250,18 +250,21 @@ port::WatchedUnits FifoStore::watch(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
   port::WatchedUnits watched;
-  for (const Note& note : own_notes(id))
+  for (const Note& note : own_notes(id)) {
+    SlotNodes now{};
     for (unsigned slot = 0; slot < model::max_slots; ++slot) {
       if (!note.names(slot)) continue;
       Fd node = nodes_->open_gpu(slot, O_PATH);
-      struct stat now;
-      if (!node || ::fstat(node.get(), &now) != 0) {
+      struct stat found;
+      if (!node || ::fstat(node.get(), &found) != 0) {
         refuse_unseen(nodes_->gpu_name(slot), errno);
         continue;                      // deleted: nobody has it anew
       }
-      if (note.is_exchanged(slot, now.st_ino)) watched.exchanged.push_back(nodes_->slots()[slot]);
+      now[slot] = found.st_ino;
       watched.files.push_back(std::move(node));
     }
+    for (const unsigned slot : note.exchanged(now)) watched.exchanged.push_back(nodes_->slots()[slot]);
+  }
   return watched;
 }
 

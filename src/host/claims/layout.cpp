@@ -153,10 +153,15 @@ std::size_t claimed_slots(const NoteRecord& record) {
   return model::max_slots - static_cast<std::size_t>(std::ranges::count(record.berths, 0));
 }
 
+std::size_t size_of_nodes(const NoteRecord& record) {
+  return sizeof Note::nodes_sum + claimed_slots(record) * sizeof Note::nodes[0];
+}
+
 // Where they begin.
 char* put_nodes(NoteRecord& record, const Note& note) {
-  char* const first = std::end(record.command) - claimed_slots(record) * sizeof note.nodes[0];
-  char* node = first;
+  char* const first = std::end(record.command) - size_of_nodes(record);
+  std::memcpy(first, &note.nodes_sum, sizeof note.nodes_sum);
+  char* node = first + sizeof note.nodes_sum;
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
     if (record.berths[slot] == 0) continue;
     std::memcpy(node, &note.nodes[slot], sizeof note.nodes[slot]);
@@ -167,8 +172,10 @@ char* put_nodes(NoteRecord& record, const Note& note) {
 }
 
 void read_nodes(const NoteRecord& record, Note& note) {
-  const char* node = std::end(record.command) - claimed_slots(record) * sizeof note.nodes[0];
+  const char* node = std::end(record.command) - size_of_nodes(record);
   note.command = std::string(record.command, strnlen(record.command, static_cast<std::size_t>(node - record.command)));
+  std::memcpy(&note.nodes_sum, node, sizeof note.nodes_sum);
+  node += sizeof note.nodes_sum;
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
     if (record.berths[slot] == 0) continue;
     std::memcpy(&note.nodes[slot], node, sizeof note.nodes[slot]);
@@ -177,6 +184,20 @@ void read_nodes(const NoteRecord& record, Note& note) {
 }
 
 }  // namespace
+
+std::vector<unsigned> Note::exchanged(const SlotNodes& now) const {
+  std::vector<unsigned> claimed, others;
+  std::uint64_t sum = 0;
+  bool all_there = true;
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    if (!names(slot) || nodes[slot] == 0) continue;
+    claimed.push_back(slot);
+    all_there = all_there && now[slot] != 0;
+    sum += node_term(slot, now[slot]);
+    if (now[slot] != 0 && nodes[slot] != node_mark(now[slot])) others.push_back(slot);
+  }
+  return others.empty() && all_there && sum != nodes_sum ? claimed : others;
+}
 
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {
   NoteRecord record{};

@@ -332,9 +332,16 @@ std::set<std::string> SystemInit::vanished_units() const {
   return gone;
 }
 
+// One whose claim goes on by others of its units stays: without its slot nobody understands that claim's note. (By its own lock
+// it does not: root has taken it back, or somebody has deleted its node.)
 void SystemInit::forget_vanished() {
   if (!wish_.untold.empty()) return;
+  std::set<unsigned> claimed;
+  if (std::ranges::any_of(keys_, [this](const std::string& key) { return !key.empty() && vanished(key); }))
+    claimed = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_}, Counted::all_of_its_claim);
   for (const std::string& key : vanished_units()) {
+    const auto slot = std::find(keys_.begin(), keys_.end(), key);
+    if (claimed.contains(static_cast<unsigned>(slot - keys_.begin()))) continue;
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (!lock && errno != ENOENT) continue;   // whether it is in use cannot be told
@@ -345,7 +352,7 @@ void SystemInit::forget_vanished() {
     }
     for (unsigned berth = 0; berth < model::share_berths; ++berth)
       ::unlinkat(dir_.fd.get(), share_node(key, berth).c_str(), 0);
-    if (auto slot = std::find(keys_.begin(), keys_.end(), key); slot != keys_.end()) slot->clear(), keys_changed_ = true;
+    if (slot != keys_.end()) slot->clear(), keys_changed_ = true;
     ++report_.freed;
   }
 }
@@ -410,8 +417,9 @@ void SystemInit::add_units() {
       for (const std::string& name : take_back_.spared_of(key)) renew(name);
     *slot = key;
   }
-  for (const std::string& key : vanished_units())   // which are held
-    for (const std::string& name : nodes_of(key)) renew(name);
+  for (const std::string& key : vanished_units())   // which are held; one that was deleted under a claim has none
+    if (is_there(gpu_node(key)))
+      for (const std::string& name : nodes_of(key)) renew(name);
   std::ranges::move(told_of_gone(dir_.fd.get(), vanished_units(), wish_.partitioned), std::back_inserter(report_.cautions));
 }
 
@@ -423,7 +431,8 @@ std::string* SystemInit::slot_for_another() {
   if (std::string* free = free_slot(keys_)) return free;
   const auto gone = [this](const std::string& key) { return vanished(key); };
   if (std::ranges::none_of(keys_, gone)) return nullptr;
-  if (!claimed_slots_) claimed_slots_ = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_});
+  if (!claimed_slots_) 
+    claimed_slots_ = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_}, Counted::what_is_held);
   for (unsigned slot = 0; slot < keys_.size(); ++slot)
     if (gone(keys_[slot]) && !claimed_slots_->contains(slot)) return &keys_[slot];
   return nullptr;

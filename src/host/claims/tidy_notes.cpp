@@ -76,15 +76,19 @@ class HeldByNote {
     });
   }
 
-  // The berths that this file speaks of and its user holds. False where not all of it could be read: it may speak of any.
-  bool for_each_held(int notes, const std::string& name, uid_t uid,
-                     const std::function<void(unsigned, unsigned)>& visit) {
+  // The claims that this file speaks of, with those of their slots that its user holds; none where he holds none. False where
+  // not all of it could be read: it may speak of any.
+  using Visit = std::function<void(const Note&, const std::vector<unsigned>&)>;
+  bool for_each_held(int notes, const std::string& name, uid_t uid, const Visit& visit) {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
     book.collect(name, uid);
     book.read(about_.keys, for_a_users_notes);
-    for (const Note& note : book.live())
+    for (const Note& note : book.live()) {
+      std::vector<unsigned> slots;
       for (unsigned slot = 0; slot < model::max_slots; ++slot)
-        if (!note.overdue && note.names(slot) && is_held_by(slot, note.berths[slot] - 1u, uid)) visit(slot, note.berths[slot]);
+        if (!note.overdue && note.names(slot) && is_held_by(slot, note.berths[slot] - 1u, uid)) slots.push_back(slot);
+      if (!slots.empty()) visit(note, slots);
+    }
     return book.unread().empty();
   }
 
@@ -101,8 +105,8 @@ class HeldByNote {
   // Does this file speak of a lock of its user, and no other file of his before it?
   std::optional<bool> speaks_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
-    const bool all_read = for_each_held(notes, name, uid, [&](unsigned slot, unsigned berth) {
-      first = spoken_of_.insert({uid, slot, berth}).second || first;
+    const bool all_read = for_each_held(notes, name, uid, [&](const Note& note, const std::vector<unsigned>& slots) {
+      for (const unsigned slot : slots) first = spoken_of_.insert({uid, slot, note.berths[slot]}).second || first;
     });
     return first || all_read ? std::optional(first) : std::nullopt;
   }
@@ -239,8 +243,13 @@ bool may_be_notes(const Entry& entry) {
 
 }  // namespace
 
-std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
+std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted counted) {
   std::set<unsigned> claimed;
+  const auto count = [&](const Note& note, const std::vector<unsigned>& held) {
+    claimed.insert(held.begin(), held.end());
+    for (unsigned slot = 0; slot < model::max_slots && counted == Counted::all_of_its_claim; ++slot)
+      if (note.names(slot)) claimed.insert(slot);
+  };
   HeldByNote held(about);
   std::set<FileNumber> seen;
   for (const std::string& name : entries_in(notes)) {
@@ -248,9 +257,7 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about) {
     if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
     if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
     const uid_t user = entry.found.st_uid;
-    const bool all_seen = held.has_time_for(user) &&
-                          held.for_each_held(notes, name, user, [&](unsigned slot, unsigned) { claimed.insert(slot); });
-    if (all_seen) continue;
+    if (held.has_time_for(user) && held.for_each_held(notes, name, user, count)) continue;
     for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
     break;
   }

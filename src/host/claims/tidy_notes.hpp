@@ -37,7 +37,9 @@ struct TidyWish {
 // note.
 std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const TidyWish& wish);
 
-// The slots that are claimed: live notes speak of locks of them that their users hold.
-std::set<unsigned> claimed_slots(int notes, const NotesAbout& about);
+// The slots that are claimed: live notes speak of locks of them that their users hold; or all slots of such claims, of whose
+// locks some may be another's by now.
+enum class Counted { what_is_held, all_of_its_claim };
+std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted counted);
 
 }  // namespace thole::host

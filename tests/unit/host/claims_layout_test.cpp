@@ -85,10 +85,13 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
-  EXPECT_EQ(read->command, std::string(288 - 2 - 1, 'x')) << "behind it lies what tells the node";
-  EXPECT_FALSE(read->is_exchanged(4, 4711));
-  EXPECT_TRUE(read->is_exchanged(4, 4712));
-  EXPECT_FALSE(read->is_exchanged(0, 4712)) << "of a unit that it has not claimed";
+  EXPECT_EQ(read->command, std::string(288 - 8 - 2 - 1, 'x')) << "behind it lies what tells the node";
+  SlotNodes now{};
+  const auto with = [&](std::uint64_t inode) { return now[4] = inode, now; };
+  EXPECT_TRUE(read->exchanged(with(4711)).empty());
+  EXPECT_EQ(read->exchanged(with(4712)), std::vector<unsigned>{4});
+  EXPECT_EQ(read->exchanged(with(4711 + 65535)), std::vector<unsigned>{4}) << "whoever has made as many files";
+  EXPECT_TRUE(read->exchanged(with(0)).empty()) << "there is none";
   EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
   EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
   keys[0] = "GPU-y";
@@ -108,15 +111,18 @@ TEST(ClaimLayout, ANoteOfEverySlotTellsEveryNodeAndAnEmptyOneNone) {
   }
   const auto read = decode(encode(note, keys, 7), keys, 7);
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->command, std::string(288 - 2 * model::max_slots - 1, 'x'));
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    EXPECT_FALSE(read->is_exchanged(slot, 1000 + slot));
-    EXPECT_TRUE(read->is_exchanged(slot, 1001 + slot));
-  }
+  EXPECT_EQ(read->command, std::string(288 - 8 - 2 * model::max_slots - 1, 'x'));
+  SlotNodes now;
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) now[slot] = 65535u * slot + 1000 + slot;
+  EXPECT_TRUE(read->exchanged(now).empty());
+  ++now[7];
+  EXPECT_EQ(read->exchanged(now), std::vector<unsigned>{7});
+  now[7] += 65534;
+  EXPECT_EQ(read->exchanged(now).size(), model::max_slots) << "one of them";
   Note empty;
   empty.id = note.id;
   empty.command = note.command;
-  EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 287u);
+  EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 279u);
 }
 
 TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
