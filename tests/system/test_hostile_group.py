@@ -292,7 +292,8 @@ def test_before_init_nobody_goes_around_the_gate(lab):
 
 @in_one_surrounding
 def test_a_node_is_never_seen_open_on_a_gated_machine(lab):
-    """By a process that looks at the directory all the while."""
+    """By a process that looks at the directory all the while. What is there to be read by all is no node: `devices`, and what
+    init says of itself meanwhile."""
     lab.init("--group", SITE_GROUP)
     restart(lab)
     watcher = lab.start_python("mallory", """
@@ -302,7 +303,7 @@ print("up", flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
     try:
         for entry in os.scandir("/run/thole"):
-            if entry.name == "devices" or entry.is_dir(): continue
+            if entry.name.removeprefix("new.") in ("devices", "completing", "taking") or entry.is_dir(): continue
             try: status = os.lstat(entry.path)
             except FileNotFoundError: continue
             if status.st_mode & 0o006 or (status.st_mode & 0o060 and status.st_gid != int(sys.argv[1])): seen.add(entry.name)
