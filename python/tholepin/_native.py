@@ -184,6 +184,11 @@ def encoded_request(request: Mapping[str, Any]) -> bytes:
         return encoded(request)
 
 
+def with_number(request: bytes, name: str, number: int) -> bytes:
+    """The same request with one more field."""
+    return b'%b%b"%b":%d}' % (request[:-1], b"," if request != b"{}" else b"", name.encode(), number)
+
+
 # ---- This process's machine ----
 
 

@@ -1,8 +1,9 @@
 """How a claim waits: how long, what may end the wait before, and who is told of it.
 
-A wait that is told of: where the GPUs are not free at once, the library is asked why ("thole_plan" in thole.h) before the line
-is joined. If the wait is not over in a moment the answer is said, once: on stderr in the words of ``thole run``, or by the
-logger "tholepin" where a handler is to show its INFO; and to ``on_wait``.
+A wait that is told of: where the GPUs are not free at once, and the wait is not over in a moment, the library says why
+through a pipe ("tell_fd" in thole.h), and it is said once: on stderr in the words of ``thole run``, or by the logger "tholepin"
+where a handler is to show its INFO; and to ``on_wait``. So is what keeps it from the line before, as who keeps the claims
+locked: as a caution.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import json
 import os
 import select
 import sys
@@ -24,6 +26,7 @@ OnWait = Callable[[Mapping[str, Any]], object]
 Cancel = Union[int, Any]
 
 MOMENT = 0.2  # seconds; a wait that is over sooner is not worth a word
+_NOW_AND_THEN = 1.0  # ... between looks for more, once there has been one
 _WIDTH = 80
 
 
@@ -33,7 +36,7 @@ class Patience:
     Args:
         wait: how long at most; None: as configured.
         cancel: ends the wait when it becomes readable.
-        on_wait: called once, when the wait has begun.
+        on_wait: called once, when the wait has begun; before, with what keeps it from the line.
         quiet: nothing is written to stderr; None: as THOLE_QUIET says.
     """
 
@@ -49,6 +52,7 @@ class Patience:
         words.function(on_wait, "on_wait")
         self._on_wait = on_wait
         self.quiet = os.environ.get("THOLE_QUIET", "0") not in ("", "0") if quiet is None else words.flag(quiet, "quiet")
+        self.is_a_moment = False  # what takes longer raises errors.Unseen
 
     def __reduce__(self) -> tuple[object, ...]:
         # In another process: a function that on_gpu() decorates is sent with it. The descriptor and the callback are this
@@ -58,33 +62,32 @@ class Patience:
 
     def at_once(self) -> Patience:
         """The same of who does not wait."""
-        return Patience(0, quiet=self.quiet)
+        same = Patience.__new__(Patience)  # a copy is for another process
+        vars(same).update(vars(self), milliseconds=0)
+        return same
+
+    def in_a_moment(self) -> Patience:
+        """The same of who does not wait for those either who keep the claims locked."""
+        same = self.at_once()
+        same.is_a_moment = True
+        return same
 
     def canceller(self) -> Canceller:
         """What the library is to listen to during one wait."""
         return Canceller(self._cancel)
 
-    def reason(self, machine: object, request: bytes) -> dict[str, Any]:
-        """Why a claim would wait now; what cannot be found out is not in it."""
-        try:
-            told: dict[str, Any] = _native.call_json("thole_plan", machine, request)
-        except errors.Error:  # of no weight here: the claim itself says what is wrong
-            return {"why": []}
-        return told if told["outcome"] == "wait" else {"why": []}
+    def caution(self, request: bytes, text: str, before: bool) -> None:
+        """Says what keeps a claim from the line; to ``on_wait`` while it has not been told of the wait yet."""
+        warn([text], self.quiet)
+        if before and self._on_wait is not None:
+            self._on_wait(self._told(request, {"why": [text]}))
 
     def tell(self, request: bytes, reason: Mapping[str, Any]) -> None:
         """Says that a wait has begun."""
         import logging
 
-        lines = [_option_words.in_arguments(line) for line in reason["why"]]
-        told = {
-            "gpus": _native.decoded(request.decode())[0].get("gpus", 1),
-            "position": None,
-            "promise": None,
-            **reason,
-            "why": lines,
-        }
-        told.pop("outcome", None)
+        told = self._told(request, reason)
+        lines = told["why"]
         log = logging.getLogger("tholepin")
         log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
         shown = log.isEnabledFor(logging.INFO) and log.hasHandlers()
@@ -93,6 +96,54 @@ class Patience:
             sys.stderr.flush()
         if self._on_wait is not None:
             self._on_wait(told)
+
+    def _told(self, request: bytes, reason: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "gpus": _native.decoded(request.decode())[0].get("gpus", 1),
+            "position": None,
+            "promise": None,
+            **reason,
+            "why": [_option_words.in_arguments(line) for line in reason["why"]],
+        }
+
+
+class Telling:
+    """What the library tells of one wait, and what has been said of it."""
+
+    def __init__(self, request: bytes, patience: Patience) -> None:
+        self._request, self._patience = request, patience
+        self._begun = False
+        self._rest = b""
+        self._ear, self.fd = os.pipe()
+        for fd in (self._ear, self.fd):
+            os.set_blocking(fd, False)
+
+    @property
+    def pause(self) -> float:
+        """When to listen again."""
+        return _NOW_AND_THEN if self._begun else MOMENT
+
+    def say(self, is_over: bool = False) -> None:
+        """Says what has come. That it waits is no news when that is over."""
+        for told in self._heard():
+            if "caution" in told:
+                self._patience.caution(self._request, told["caution"], not self._begun and not is_over)
+            elif not is_over:
+                self._begun = True
+                self._patience.tell(self._request, told)
+
+    def _heard(self) -> Iterator[Mapping[str, Any]]:
+        with contextlib.suppress(BlockingIOError):
+            self._rest += os.read(self._ear, 2**16)
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):  # one that there was no room for
+                yield json.loads(line)
+
+    def close(self) -> None:
+        """When nobody tells any more."""
+        os.close(self._ear)
+        os.close(self.fd)
 
 
 def text(lines: list[str]) -> str:

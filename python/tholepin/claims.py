@@ -213,7 +213,8 @@ def claim(
         cancel: a descriptor, or what has one (an eventfd, a pipe, a socket), that ends the wait when it becomes readable: Error
             with code 130. A file or a closed descriptor is a wrong request. In coroutines: :func:`aclaim`.
         on_wait: called once when a wait has begun, with a dict: "gpus", "position" in line, "promise" (the time of the start,
-            or None), "why" (sentences).
+            or None), "why" (sentences). Before that with "why" alone, where something keeps it from the line: somebody keeps
+            the claims locked, the driver is late.
         quiet: a wait says nothing on stderr; None: as ``THOLE_QUIET`` says. See docs/python.md, "Waiting".
 
     Raises:
@@ -351,11 +352,11 @@ def _entered_in_time(request: dict[str, Any], patience: _waiting.Patience, sure:
 def _is_made_and_entered(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, sure: bool) -> bool:
     try:
         with _entering:
-            _make(claim, request, patience.at_once(), sure)
+            _make(claim, request, patience.in_a_moment(), sure)
             claim._enter()
             return True
-    except errors.NoneFree:
-        if patience.milliseconds == 0:
+    except errors.NoneFree as none:
+        if patience.milliseconds == 0 and not isinstance(none, _line.Unseen):
             raise
     _make(claim, request, patience, sure)
     with _entering:
@@ -373,8 +374,9 @@ def _make(claim: Claim, request: dict[str, Any], patience: _waiting.Patience, su
         try:
             obtain(claim, request, patience.at_once())
             made = True
-        except errors.NoneFree:  # that claim has ended, or another process of it has a part
-            pass
+        except errors.NoneFree as none:  # that claim has ended, or another process of it has a part
+            if isinstance(none, _line.Unseen):
+                raise
     if not made:
         obtain(claim, {**request, "not_started": True}, patience)
     if not sure:

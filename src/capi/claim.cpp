@@ -1,12 +1,18 @@
 // Claims of the C ABI.
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "app/claim/claim_variables.hpp"
 #include "base/error.hpp"
+#include "base/no_pipe_signal.hpp"
+#include "base/standard.hpp"
 #include "base/text.hpp"
+#include "base/want.hpp"
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
@@ -65,6 +71,45 @@ void refuse_if_started(const model::Snapshot& snapshot) {
   }
 }
 
+// Becomes readable when a try has gone on for too long since it was started.
+class TryAlarm {
+ public:
+  explicit TryAlarm(Millis after) : after_(after), timer_(above_standard(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))) {
+    if (!timer_) throw not_had("cannot watch the clock", errno);
+  }
+  int fd() const { return timer_.get(); }
+  void start() {
+    itimerspec alarm{};
+    alarm.it_value = {static_cast<std::time_t>(after_.count() / 1000), static_cast<long>(after_.count() % 1000) * 1'000'000};
+    ::timerfd_settime(timer_.get(), 0, &alarm, nullptr);
+  }
+
+ private:
+  Millis after_;
+  Fd timer_;
+};
+
+// A line; who has gone, or does not read, misses it.
+void tell(int fd, const model::Json& what) {
+  const std::string line = model::dump(what, -1) + "\n";
+  const NoPipeSignal quiet;
+  (void)!::write(fd, line.data(), line.size());
+}
+
+// Has the caller told what `thole run` says of a wait: each caution, and once where it stands.
+void tell_of_wait(app::AcquireOptions& options, int fd, const model::Request& request) {
+  options.caution = [fd](const std::string& text) { tell(fd, {{"caution", text}}); };
+  if (request.wait == Seconds{0}) return;
+  options.waiting = [fd, &request, told = false](const app::Standing& standing) mutable {
+    if (std::exchange(told, true)) return;
+    try {
+      tell(fd, as_told(standing.site, request, standing.wait));
+    } catch (const Error&) {                     // what cannot be read now is no reason to stop waiting
+      tell(fd, {{"why", model::Json::array()}});
+    }
+  };
+}
+
 }  // namespace
 
 Strings::Strings(std::vector<std::string> strings) : strings_(std::move(strings)) {
@@ -84,8 +129,14 @@ thole_claim* thole_claim_gpus(thole_machine* machine, const char* request, int64
     app::AcquireOptions options;
     options.command = wish.command;
     options.own = wish.own;
-    if (wish.not_started) options.looked = capi::refuse_if_started;
     if (cancel_fd >= 0) options.cancel.push_back(cancel_fd);
+    std::optional<capi::TryAlarm> alarm;
+    if (wish.try_for) options.cancel.push_back(alarm.emplace(*wish.try_for).fd());
+    options.looked = [&](const model::Snapshot& snapshot) {
+      if (alarm) alarm->start();                 // how long the driver takes is not for a second try to take once more
+      if (wish.not_started) capi::refuse_if_started(snapshot);
+    };
+    if (wish.tell) capi::tell_of_wait(options, *wish.tell, wish.request);
 
     capi::Wires::Lease wire(machine->wires);
     app::Site& site = wire->site();

@@ -53,17 +53,23 @@ model::Json planned(app::Site& site, const model::Request& request) {
   const app::Preview seen = app::preview(site, request);
   if (const auto* refuse = std::get_if<model::Refuse>(&seen.decision))
     throw_refusal(refuse->usage, refuse->why);
-  if (const auto* wait = std::get_if<model::Wait>(&seen.decision))
-    return {{"outcome", "wait"},
-            {"why", app::why_waiting(site, request, *wait)},
-            {"position", wait->position},
-            {"promise", model::or_null(wait->promise)}};
+  if (const auto* wait = std::get_if<model::Wait>(&seen.decision)) {
+    model::Json told = {{"outcome", "wait"}};
+    told.update(as_told(site, request, *wait));
+    return told;
+  }
   model::Json uuids = model::Json::array();
   for (std::size_t unit : seen.chosen) uuids.push_back(seen.units[unit].key);
   return {{"outcome", "take"}, {"gpus", std::move(uuids)}, {"explain", seen.explain}};
 }
 
 }  // namespace
+
+model::Json as_told(app::Site& site, const model::Request& request, const model::Wait& wait) {
+  return {{"why", app::why_waiting(site, request, wait)},
+          {"position", wait.position},
+          {"promise", model::or_null(wait.promise)}};
+}
 
 char* owned_text(const std::string& text) {
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));

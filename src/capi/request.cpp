@@ -1,6 +1,8 @@
 #include "capi/request.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -10,6 +12,8 @@
 namespace thole::capi {
 
 namespace {
+
+constexpr std::uint32_t longest_try_ms = 60'000;
 
 // Takes a text field that is not part of the request itself out of the object.
 std::string take_text(model::Json& json, const char* name) {
@@ -28,6 +32,16 @@ bool take_flag(model::Json& json, const char* name) {
   const bool flag = found->get<bool>();
   json.erase(found);
   return flag;
+}
+
+std::optional<std::uint32_t> take_number(model::Json& json, const char* name, std::uint32_t most) {
+  const auto found = json.find(name);
+  if (found == json.end()) return std::nullopt;
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > most)
+    throw Error(ErrorCode::usage, fmt::format("request.{}: expected a whole number from 0 to {}", name, most));
+  const auto number = found->get<std::uint32_t>();
+  json.erase(found);
+  return number;
 }
 
 std::vector<std::string> take_texts(model::Json& json, const char* name) {
@@ -68,6 +82,8 @@ Wish read_wish(const char* text, const wire::Config& config) {
   if (wish.command.empty()) wish.command = own_command_line();
   wish.not_started = take_flag(json, "not_started");
   wish.own = take_texts(json, "own");
+  if (const auto most = take_number(json, "try_ms", longest_try_ms); most.value_or(0) > 0) wish.try_for = Millis{*most};
+  if (const auto fd = take_number(json, "tell_fd", std::numeric_limits<int>::max())) wish.tell = static_cast<int>(*fd);
   wish.request = model::request_from_json(json, config.request);
   return wish;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thole/thole.h>
 #include <time.h>
@@ -298,6 +299,31 @@ static void the_cancel_descriptor_ends_a_wait(void) {
   thole_close(machine);
 }
 
+/* Who keeps the claims locked is told on the descriptor, which here is the one that ends the wait, too. */
+static void who_keeps_the_claims_locked_is_told(void) {
+  thole_machine *machine = open_simulated();
+  thole_claim_release(must_claim(machine, NULL, 0)); /* there is a directory now */
+  char path[4096], request[64], told[4096] = "", pid[32];
+  snprintf(path, sizeof path, "%s/state/alloc", directory);
+  const int alloc = open(path, O_RDWR | O_CLOEXEC);
+  CHECK(alloc >= 0 && flock(alloc, LOCK_EX) == 0);
+  CHECK(claim_error(machine, "{\"try_ms\": 50}", 0, -1, NULL, 0) == THOLE_CANCELLED);
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  snprintf(request, sizeof request, "{\"tell_fd\": %d}", ends[1]);
+  CHECK(claim_error(machine, request, 0, ends[0], NULL, 0) == THOLE_CANCELLED);
+  CHECK(read(ends[0], told, sizeof told - 1) > 0 && strchr(told, '\n') == told + strlen(told) - 1);
+  snprintf(pid, sizeof pid, "locked: pid %d", (int)getpid());
+  CHECK(strncmp(told, "{\"caution\":", 11) == 0 && strstr(told, pid) && strstr(told, "/alloc"));
+  close(alloc);
+  close(ends[0]); /* who does not listen costs nothing */
+  thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);
+  CHECK(claim_error(machine, request, 300, -1, NULL, 0) == THOLE_TIMED_OUT);
+  thole_claim_release(all);
+  close(ends[1]);
+  thole_close(machine);
+}
+
 struct waiter {
   thole_machine *machine;
   thole_claim *claim;
@@ -550,6 +576,7 @@ int main(void) {
       TEST(a_wait_ends_by_time_or_at_once),
       TEST(a_wait_is_as_configured_where_it_is_asked_so),
       TEST(the_cancel_descriptor_ends_a_wait),
+      TEST(who_keeps_the_claims_locked_is_told),
       TEST(a_waiting_thread_gets_what_another_releases),
       TEST(threads_on_one_machine_never_own_a_gpu_twice),
       TEST(a_killed_process_leaves_its_claim_free),

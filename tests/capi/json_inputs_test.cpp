@@ -181,6 +181,8 @@ const json request = {{"gpus", 1},
                       {"max_memory_percent", 50},
                       {"trust_claims", false},
                       {"ids", "auto"},
+                      {"try_ms", 50},
+                      {"tell_fd", 2},
                       {"not_started", false},
                       {"command", "training"}};
 const json bind = {{"mode", "node"}, {"threads", "auto"}, {"balanced", false}, {"strict", false}};

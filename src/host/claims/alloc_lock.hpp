@@ -53,15 +53,17 @@ class AllocLock {
 
 // How long one who waits has waited for alloc, in sum; a sixth of the time that passes comes back, so that a busy machine alone
 // uses up nobody's patience, and who takes alloc again and again does. When it is over he only tries it, once each time, for
-// a minute; then he has patience anew. Who keeps it is asked of the kernel every 10 s at most, and for a twentieth of the time
-// where that takes long: hundreds who ask at each look would make one another wait for longer still. Who has had it since then
-// knows that many have it in turn.
+// a minute, and so does who comes after him in his process; then he has patience anew. Who keeps it is asked of the kernel
+// every 10 s at most, and for a twentieth of the time where that takes long: hundreds who ask at each look would make one
+// another wait for longer still. Who has had it since then knows that many have it in turn.
 class AllocBudget {
  public:
-  explicit AllocBudget(AllocPatience patience) : patience_(patience) {}
+  explicit AllocBudget(AllocPatience patience, SteadyTime tried_only_until = {})
+      : patience_(patience), tried_only_until_(tried_only_until) {}
   AllocPatience left(SteadyTime now);
   void spend(Millis waited);     // ... and has it
   void give_up(SteadyTime now);
+  SteadyTime tried_only_until() const { return tried_only_until_; }
 
  private:
   AllocPatience patience_;
@@ -69,7 +71,7 @@ class AllocBudget {
   std::optional<SteadyTime> asked_, described_;
   std::string keeper_;
   Millis cost_{0};                               // of the last time
-  SteadyTime tried_only_until_{};
+  SteadyTime tried_only_until_;
 };
 
 }  // namespace thole::host

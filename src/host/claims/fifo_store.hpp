@@ -68,6 +68,7 @@ class FifoStore : public port::ClaimStore {
   std::vector<bool> vouched(const std::vector<WrittenTicket>& tickets);
   // Those who say themselves that they stand in line for one of these units.
   std::vector<model::InLine> in_line(const model::SlotSet& units, const std::function<bool(uid_t)>& of);
+  SteadyTime& alloc_tried_only_until() { return alloc_tried_only_until_; }   // by all tickets
   model::QueueView& view() { return view_; }   // what the last pass showed; kept for its memory
   std::mutex& threads() { return threads_; }
   const ProcessIdentity& me() const { return me_; }
@@ -113,6 +114,7 @@ class FifoStore : public port::ClaimStore {
   std::atomic<pid_t> adopted_by_;      // whose descriptors they are; negative while a thread of that process opens them
   mutable std::mutex cautions_mutex_;  // its own: cautions arise while threads_ is held, and while it is not
   std::vector<std::string> cautions_;
+  SteadyTime alloc_tried_only_until_{};   // under threads_, like the next
   AllocBudget looks_;                  // of those who only look; under threads_
   AllocBudget amendments_;             // of a claim's keeper, who has others to answer; likewise
   std::string kept_by_;                // what the last of them saw; under threads_

@@ -41,7 +41,8 @@ void pause_at_random() {
 
 FifoTicket::FifoTicket(FifoStore& store, port::Entry entry)
     : store_(store), maker_(store.me().pid), entry_(std::move(entry)),
-      alloc_(entry_.only_looks ? store.options().look_patience : store.options().patience) {}
+      alloc_(entry_.only_looks ? AllocBudget(store.options().look_patience)
+                               : AllocBudget(store.options().patience, store.alloc_tried_only_until())) {}
 
 void FifoTicket::caution(const std::string& text) {
   if (store_.caution(text) && entry_.caution) entry_.caution(text);
@@ -131,6 +132,8 @@ FifoTicket::Outcome FifoTicket::try_step(const model::Rule& rule, std::optional<
     neighbours_patience_.spend(std::max(least_waited, std::chrono::ceil<Millis>(steady_now() - begin)));
   }
   Pass& pass = *had;
+  SteadyTime& until = store_.alloc_tried_only_until();
+  if (!entry_.only_looks) until = std::max(until, alloc_.tried_only_until());
   if (neighbours->kept()) caution(not_waited_for);
   pass.view.neighbours_choose = neighbours->kept();
   if (store_.me().pid != maker_)
