@@ -107,9 +107,11 @@ std::string way_to_room(const std::string& directory) {
 }
 
 std::string mount_own_tmpfs(const std::string& directory) {
-  if (has_its_own(directory) || has_locks(directory) || !in_the_namespace_of_pid_1()) return "";
-  if (::mount("thole", directory.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size_of_it) == 0) return "";
-  return directory + " gets no file system of its own (" + std::strerror(errno) + "): its records can fill the one it lies on";
+  if (has_its_own(directory) || !in_the_namespace_of_pid_1()) return "";
+  const bool in_use = has_locks(directory);
+  if (!in_use && ::mount("thole", directory.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, size_of_it) == 0) return "";
+  const std::string why = in_use ? "its locks are there already; at the machine's next start it does" : std::strerror(errno);
+  return directory + " gets no file system of its own (" + why + "): its records can fill the one it lies on";
 }
 
 }  // namespace thole::host

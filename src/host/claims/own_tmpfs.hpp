@@ -8,7 +8,7 @@ namespace thole::host {
 // Mounts a small tmpfs on the directory, which exists, where this is safe and of use: it has no lock nodes yet (a mount over a
 // held lock would make second owners), no file system of its own, and the mount will be seen by everybody (we are in the mount
 // namespace of pid 1; that of a systemd service with ProtectSystem= is another). "" when it has one of its own in the end, or
-// when there is nothing to be done here; else why not, as a caution.
+// nothing is mounted from here; else why not, as a caution.
 std::string mount_own_tmpfs(const std::string& directory);
 
 // Is there nothing else in its file system, so that nobody can move anything into it from elsewhere?
