@@ -221,7 +221,7 @@ class Crew:
 
     def _turn(self) -> None:
         self._sleeping = True
-        steps = (self._kill_at, self._absent.due, self._taken.due(bool(self._chunks)))
+        steps = (self._kill_at, self._absent.due, self._taken.due(bool(self._chunks or self._pending)))
         next_step = min((at for at in steps if at is not None), default=None)
         timeout = None if next_step is None else max(0.0, next_step - time.monotonic())
         if self._inbox:
@@ -441,8 +441,9 @@ class Crew:
 
     def _fail_unbegun(self, problem: BaseException) -> None:
         for worker in self._workers:
-            self._pending.extend(worker.unread(self._room))
-            worker.begin_no_more(problem)
+            if worker.ready:  # else what it is to become so by lies there
+                self._pending.extend(worker.unread(self._room))
+                worker.begin_no_more(problem)
         while self._pending:
             chunk = self._pending.popleft()
             self._chunks.pop(chunk.number, None)

@@ -18,14 +18,15 @@ class TakenWatch:
     def __init__(self, shares: Shares) -> None:
         self._shares = shares
         self._due = 0.0
+        self._problem: Error | None = None  # what is taken back stays so
 
     def due(self, busy: bool) -> float | None:
         """When to look next."""
         return self._due if busy else None
 
     def look(self, busy: bool) -> Error | None:
-        """What keeps anything more from beginning, where a look is due that tells of it."""
-        if not busy or time.monotonic() < self._due:
-            return None
-        self._due = time.monotonic() + _BETWEEN_LOOKS
-        return self._shares.taken_back()
+        """What keeps anything more from beginning, as far as was looked."""
+        if busy and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _BETWEEN_LOOKS
+            self._problem = self._problem or self._shares.taken_back()
+        return self._problem

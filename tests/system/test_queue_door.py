@@ -39,6 +39,18 @@ def test_who_gives_it_back_cancels_what_runs_and_the_rest_goes_on_in_line(queue)
     assert claims(queue) == {}
 
 
+def test_of_two_jobs_that_one_is_named_whose_gpu_it_is(queue):
+    """Lanes that are started later have the earlier ones' files open."""
+    jobs = [queue.submit("-g", "1", "--on", str(gpu), "--array", "0-1", "--", "sleep", "600") for gpu in (0, 1)]
+    eventually(lambda: len(queue.commands()) == 2, "both run")
+    released = queue.call("release", "1").stderr
+    assert f"thole cancel {jobs[1]}" in released and f"thole cancel {jobs[0]}" not in released, released
+    for job in jobs:
+        queue.call("cancel", job)
+    for job in jobs:
+        queue.until_ended(job)
+
+
 def test_from_within_it_too(queue):
     """The claim of the shell that it is typed in."""
     job = queue.submit("-g", "1", "--time", "1m", "--", "sh", "-c", '"$0" extend 3h; "$0" release; sleep 600', THOLE)

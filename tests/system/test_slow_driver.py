@@ -38,6 +38,17 @@ def test_who_may_wait_waits_for_a_late_driver_and_is_told(driver):
     assert driver.thole("run", "--wait", "2s", "true").returncode == 69
 
 
+@pytest.mark.parametrize("words", [["--memory", "1G"], ["--share", "--memory", "1G"]])
+def test_so_does_who_needs_memory_of_which_nobody_has_told_yet(driver, words):
+    driver.environment["THOLE_PROBE_PATIENCE"] = "1s"
+    driver.configure("gpus 8", "delay_us nvmlInit_v2 5000000")
+    done = driver.thole("run", *words, "true", timeout=120)
+    assert done.returncode == 0 and done.stderr.count("waiting for it") == 1, done.stderr
+    driver.configure("gpus 8", "hang nvmlInit_v2")
+    done = driver.thole("run", *words, "--no-wait", "true")
+    assert done.returncode == 69 and "memory" not in done.stderr.splitlines()[1], done.stderr
+
+
 def test_who_waits_for_a_driver_can_be_interrupted(driver):
     driver.environment["THOLE_PROBE_PATIENCE"] = "1s"
     driver.configure("gpus 8", "hang nvmlInit_v2")

@@ -309,6 +309,69 @@ def test_nor_does_a_worker_go_on_with_its_chunk(lab, kind):
         assert alice.wait() == 0
 
 
+ONE_BY_ONE = """
+import sys, tholepin
+def task(number): return number
+if __name__ == "__main__":
+    with tholepin.Executor(gpus=1) as pool:
+        print("done", pool.submit(task, 0).result(), flush=True)
+        sys.stdin.readline()
+        refused = False
+        while not refused: refused = pool.submit(task, 1).exception() is not None
+        print("refused", [pool.submit(task, 2).exception() is None for _ in range(2000)].count(True), flush=True)
+"""
+
+
+@in_one_surrounding
+def test_what_a_pool_has_refused_it_goes_on_to_refuse(lab):
+    lab.init()
+    program = lab.folder / "pool.py"
+    program.write_text(ONE_BY_ONE)
+    program.chmod(0o644)
+    with lab.start("alice", hostile.interpreter(), "-u", str(program)) as alice:
+        assert alice.line() == "done 0", alice.process.stderr.read()
+        lab.init("--take-back", str(lab.claims()[0]["gpu"]))
+        alice.process.stdin.write(b"\n")
+        assert alice.line() == "refused 0"
+        assert alice.wait() == 0
+
+
+STARTING = """
+import tholepin
+def task(number): return number
+def told(why): print("told", str(why).splitlines()[0], flush=True)
+if __name__ == "__main__":
+    with tholepin.Pool(gpus=1) as pool:
+        print("up", flush=True)
+        pool.apply_async(task, (1,), error_callback=told).wait()
+    print("ended", flush=True)
+"""
+SLOW = """
+import os, sys
+if "tholepin._worker" in " ".join(sys.orig_argv): open(os.environ["GATE"]).read()
+"""
+
+
+@in_one_surrounding
+def test_a_worker_that_starts_while_a_gpu_is_taken_back_becomes_ready(lab):
+    """What it is to become ready by lies in its socket unread, as tasks do that are taken back from there."""
+    lab.init()
+    gate, slow = gate_of(lab), lab.folder / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text(SLOW)
+    (lab.folder / "pool.py").write_text(STARTING)
+    lab.run("root", "chmod", "-R", "a+rX", slow, lab.folder / "pool.py", check=True)
+    with lab.start("alice", hostile.interpreter(), "-u", str(lab.folder / "pool.py"), GATE=str(gate),
+                   PYTHONPATH=f"{slow}:{lab.folder}/python") as alice:
+        assert alice.line() == "up", alice.process.stderr.read()
+        lab.init("--take-back", str(lab.claims()[0]["gpu"]))
+        assert "was taken back by root" in alice.line()
+        with open(gate, "w"):
+            pass
+        assert alice.line() == "ended"
+        assert alice.wait() == 0
+
+
 def in_second_look(lab, number):
     """The process that has this GPU's lock, stopped while it asks the driver once more."""
     node = f"/proc/{lab.keeper.pid}/root/run/thole/gpu.{key_of(lab, number)}"
@@ -400,6 +463,22 @@ def test_a_claim_whose_gpu_leaves_the_list_after_that_is_known_by_its_others(lab
     alice.__exit__()
     lab.init()
     assert gone not in lab.run("root", "cat", "/run/thole/devices").stdout
+
+
+@in_one_surrounding
+def test_a_claim_whose_only_gpu_was_deleted_and_leaves_the_list_is_known_when_that_is_back(lab):
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "--on", "3", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat")
+    claim = alice.line()
+    lab.run("root", "rm", f"/run/thole/gpu.{key_of(lab, 3)}", check=True)
+    for gpus in (3, 4):
+        lab.set_gpus(gpus)
+        lab.init()
+    assert lab.thole("bob", "run", "--on", "3", "--no-wait", "--", "true").returncode == 69
+    lab.thole("alice", "release", claim, check=True)
+    alice.__exit__()
+    lab.init()
+    assert claims_one(lab, "bob", "--on", "3").returncode == 0
 
 
 @in_one_surrounding

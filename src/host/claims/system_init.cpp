@@ -345,6 +345,8 @@ void SystemInit::forget_vanished() {
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (!lock && errno != ENOENT) continue;   // whether it is in use cannot be told
+    const auto deleted = std::ranges::find(before_.nodes, node, &RecordedNode::name);
+    if (!lock && deleted != before_.nodes.end() && is_locked(*deleted).value_or(false)) continue;
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use although the driver no longer names it
     if (lock) {
       maker_.give_up(lock.get(), node);

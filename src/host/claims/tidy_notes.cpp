@@ -258,6 +258,7 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted cou
     if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
     const uid_t user = entry.found.st_uid;
     if (held.has_time_for(user) && held.for_each_held(notes, name, user, count)) continue;
+    if (counted == Counted::all_of_its_claim) continue;   // else who makes his notes too many keeps all slots
     for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
     break;
   }

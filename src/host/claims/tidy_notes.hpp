@@ -37,8 +37,8 @@ struct TidyWish {
 // note.
 std::vector<std::string> tidy_notes(int notes, const NotesAbout& about, const TidyWish& wish);
 
-// The slots that are claimed: live notes speak of locks of them that their users hold; or all slots of such claims, of whose
-// locks some may be another's by now.
+// The slots that are claimed: live notes speak of locks of them that their users hold, or notes that nobody can read may do so;
+// or all slots of such claims, of whose locks some may be another's by now, by the notes that can be read.
 enum class Counted { what_is_held, all_of_its_claim };
 std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted counted);
 

@@ -208,7 +208,7 @@ std::optional<pid_t> LocalDoor::start_runner(const BareCommand& command) const {
 }
 
 // What a lane has noted of itself may mean another process: it is of another pid namespace, or has ended and its number is used
-// again. Its mail is open in it alone.
+// again. Its mail is open in it, and in lanes that were started after it.
 std::optional<pid_t> LocalDoor::process_of_lane(unsigned lane) const {
   const Fd mail = files_.reach_lane(lane);
   const port::SeenRecord record = files_.see_record(lane, false);
@@ -351,9 +351,8 @@ std::vector<std::string> LocalDoor::left_of(const model::Task& task, const std::
 
 std::optional<model::JobId> LocalDoor::job_of_lane(pid_t pid) {
   for (const unsigned lane : files_.lanes()) {
-    const Fd mail = files_.reach_lane(lane);
     const port::SeenRecord record = files_.see_record(lane, false);
-    if (record && mail && has_open(pid, mail.get())) return record->job.load();
+    if (record && process_of_lane(lane) == pid) return record->job.load();
   }
   return std::nullopt;
 }

@@ -312,6 +312,7 @@ void Narrowing::by_memory() {
     const auto memory = units_[i].memory_mib_of(machine_);
     largest = std::max(largest, memory.value_or(0));
     unknown = unknown || !memory;
+    if (!memory && units_[i].gpu_of(machine_).health != model::Health::ok) return true;   // why it is ill is told; or it waits
     return memory && *memory >= context && *memory - context >= *request_.memory_mib;
   });
   const std::string enough = format_mib(*request_.memory_mib + context);
@@ -321,7 +322,9 @@ void Narrowing::by_memory() {
   const auto text_of = [&](std::uint64_t mib) { return look_alike ? fmt::format("{} MiB", mib) : format_mib(mib); };
   std::string need = text_of(*request_.memory_mib);
   if (context) need += " (and " + format_mib(context) + " for its context)";
-  if (unknown && largest == 0) refuse("the memory of those that would do cannot be read, so " + need + " cannot be promised");
+  if (unknown && largest == 0)
+    throw DriverTrouble(Error(ErrorCode::unavailable, "the memory of those that would do cannot be read, so " + need +
+                                                          " cannot be promised").hint("thole doctor"));
   refuse(fmt::format("{} of those that would do {} {}", count(), count() == 1 ? "has" : "have", need),
          "the largest has " + text_of(largest));
 }
