@@ -59,10 +59,13 @@ PYTHON
 
 # The interpreter that has pytest: the one on PATH, else the distribution's.
 python_with_pytest() {
-  local python
+  local python itself
   for python in python3 /usr/bin/python3; do
-    # Itself, not what pyenv has under its name: that is a script, which takes longer than it to start.
-    "$python" -c 'import pytest, sys; print(sys.executable)' 2>/dev/null && return
+    # Itself, where it knows: what pyenv has under its name is a script, which takes longer than it to start.
+    if itself=$("$python" -c 'import pytest, sys; print(sys.executable)' 2>/dev/null); then
+      echo "${itself:-$(command -v "$python")}"
+      return
+    fi
   done
   return 1
 }
