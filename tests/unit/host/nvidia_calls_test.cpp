@@ -149,6 +149,8 @@ TEST_P(NvidiaCalls, AWarmLookOfStatusSeesWhoComesAndWhoGoes) {
   EXPECT_EQ(seen(), 2u);
   load(processes() + "gpu 3 process mps 5001 300\ngpu 3 memory 81920 596 900\n");
   EXPECT_EQ(seen(), 2u);
+  load(processes());
+  EXPECT_EQ(seen(), 1u);
   load("");
   EXPECT_EQ(seen(), 0u);
   load(processes());

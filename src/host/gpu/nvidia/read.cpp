@@ -210,19 +210,19 @@ void Source::read_process_lists(RawUse& raw, Seen& seen, Purpose purpose) const 
   const Functions& call = library_.call;
   const bool mig = raw.mig_mode && raw.mig_mode.value == 1;
   const bool all = purpose == Purpose::examine || mig || (raw.display_active && raw.display_active.value != 0);
-  const bool fresh = purpose == Purpose::show && !all && seen.use.compute && now() - seen.lists_read < lists_stay;
-  const bool still_idle = fresh && seen.use.compute.value.empty() && unexplained(raw) == 0u;
-  raw.compute = still_idle ? seen.use.compute : processes(call.compute_processes, seen.device);
+  raw.compute = processes(call.compute_processes, seen.device);
   const bool idle = raw.compute && raw.compute.value.empty() && unexplained(raw) == 0u;
-  raw.graphics = seen.use.graphics;
-  raw.mps = seen.use.mps;
-  const bool explains_as_much = fresh && raw.graphics && unexplained(raw) && unexplained(raw) == unexplained(seen.use);
-  if (idle && !all) {
-    raw.graphics = raw.mps = {};
-  } else if (!explains_as_much) {
-    seen.lists_read = now();
-    raw.graphics = processes(call.graphics_processes, seen.device);
-    if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
+  if (all || !idle) {
+    raw.graphics = seen.use.graphics;
+    const bool fresh = purpose == Purpose::show && !all && now() - seen.lists_read < lists_stay;
+    const bool explains_as_much = raw.graphics && unexplained(raw) && unexplained(raw) == unexplained(seen.use);
+    if (fresh && explains_as_much) {
+      raw.mps = seen.use.mps;
+    } else {
+      seen.lists_read = now();
+      raw.graphics = processes(call.graphics_processes, seen.device);
+      if (all || unexplained(raw).value_or(1) > 0) raw.mps = processes(call.mps_processes, seen.device);
+    }
   }
   // Without connectors a display is a server of graphics without a screen, which is on that list.
   if (raw.display_active.rc != abi::not_asked) return;
