@@ -1,14 +1,12 @@
 // `thole init` in the system's directory; init.hpp tells how it works.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "host/claims/guard.hpp"
 #include "host/claims/init.hpp"
 #include "host/claims/init_record.hpp"
 #include "host/claims/layout.hpp"
@@ -62,9 +60,5 @@ class SystemInit {
   bool keys_changed_ = false;
   std::optional<std::set<unsigned>> claimed_slots_;   // then, as it was before any was given to another
 };
-
-// Who claims one of these units in a fallback directory: a sentence that names him, "" when nobody does.
-std::string claimed_in_fallback(const StatePaths& paths, const std::vector<std::string>& units, std::string& directory,
-                                std::chrono::nanoseconds limit = for_strangers);
 
 }  // namespace thole::host

@@ -14,8 +14,8 @@
 #include "base/fd.hpp"
 #include "base/stream.hpp"
 #include "host/claims/allowance.hpp"
+#include "host/claims/fallback_claims.hpp"
 #include "host/claims/guard.hpp"
-#include "host/claims/system_init.hpp"
 #include "unit/host/claims_fixture.hpp"
 
 namespace thole::host::claim_tests {
