@@ -63,6 +63,11 @@ def gone(pid):
     return state_of(pid) in (None, "Z", "X")
 
 
+def goes_on(pid):
+    """Neither ended nor stopped: whether it sleeps or runs in this instant says nothing."""
+    return state_of(pid) in ("S", "R", "D")
+
+
 def processes():
     """All processes as (pid, name, parent, group)."""
     found = []

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 
 import pytest
 
@@ -33,13 +34,15 @@ def packages(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tree(packages, tmp_path_factory):
-    where = tmp_path_factory.mktemp("home with a space")
-    with tarfile.open(packages[".gz"]) as archive:
-        names = archive.getnames()
-        archive.extractall(where)
-    assert len({name.split("/")[0] for name in names}) == 1
-    return where / names[0].split("/")[0]
+def tree(packages):
+    """In a home that others may enter: pytest's own folders are closed to them, by each pytest that starts."""
+    with tempfile.TemporaryDirectory(prefix="home with a space ", dir="/var/tmp") as home:
+        os.chmod(home, 0o755)
+        with tarfile.open(packages[".gz"]) as archive:
+            names = archive.getnames()
+            archive.extractall(home)
+        assert len({name.split("/")[0] for name in names}) == 1
+        yield pathlib.Path(home) / names[0].split("/")[0]
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +82,15 @@ def test_the_package_depends_on_libhwloc(packages):
     assert "libhwloc15" in run("dpkg-deb", "--field", packages[".deb"], "Depends")
 
 
-def test_the_tree_works_from_a_home_directory_without_root(tree, tmp_path):
+def test_the_tree_works_from_a_home_directory_without_root(tree):
     """As a user who owns nothing but a home directory, with nothing of ours in the environment."""
     become = {}
+    home = tree.parent / "own"
+    home.mkdir()
     if os.geteuid() == 0:
         become = {"user": 65534, "group": 65534, "extra_groups": []}
-        for folder in (tree, *tree.parents):
-            if folder.stat().st_uid == 0 and folder != pathlib.Path("/") and str(folder) != "/tmp":
-                folder.chmod(folder.stat().st_mode | 0o055)
-        os.chown(tmp_path, 65534, 65534)
-        for folder in tmp_path.parents:
-            if str(folder).startswith("/tmp/"):
-                folder.chmod(folder.stat().st_mode | 0o055)
-    env = {"HOME": str(tmp_path), "PATH": f"{tree}/bin:/usr/bin:/bin", "THOLE_STATE_DIR": str(tmp_path / "state")}
+        os.chown(home, 65534, 65534)
+    env = {"HOME": str(home), "PATH": f"{tree}/bin:/usr/bin:/bin", "THOLE_STATE_DIR": str(home / "state")}
     machine = json.loads(run("thole", "--machine", "dgx-a100", "status", "--json", env=env, cwd="/", **become))
     assert len(machine["gpus"]) == 8
     seen = run("thole", "--machine", "dgx-a100", "run", "-g", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", env=env,

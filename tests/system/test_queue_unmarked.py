@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from queue_inside import queue  # noqa: F401 (queue: a fixture)
-from run_tools import THOLE, eventually, gone, state_of, text_of
+from run_tools import THOLE, eventually, goes_on, gone, state_of, text_of
 
 MAIN = "echo $$ > main.new; mv main.new main; exec sleep 600"
 
@@ -129,7 +129,7 @@ def test_who_only_has_the_file_open_is_left_alone(queue, tmp_path):
         lane_dies(queue)
         queue.call("cancel", job)
         eventually(lambda: gone(left), "what has the lock is ended")
-        assert state_of(reader) == "S"
+        assert goes_on(reader)
     finally:
         os.kill(reader, signal.SIGKILL)
         os.waitpid(reader, 0)
@@ -192,7 +192,7 @@ def test_who_was_sent_the_lock_is_named_and_left_alone(queue, tmp_path):
         lane_dies(queue)
         queue.call("cancel", job)
         eventually(lambda: gone(main), "what is the task's is ended")
-        assert f"process {server.pid} " in why(queue, job) and state_of(server.pid) == "S"
+        assert f"process {server.pid} " in why(queue, job) and goes_on(server.pid)
     finally:
         server.kill()
         server.wait()
@@ -225,14 +225,14 @@ def test_a_lane_leaves_alone_what_a_runner_below_it_has_left(queue, tmp_path, ho
     if how == "pause":
         queue.call("pause", one)
         eventually(lambda: queue.rows("SELECT flags & 1 FROM task WHERE job = ?", one) == [(1,)], "it is paused")
-        assert state_of(main) in ("S", "R")      # it may still be about to sleep
+        assert goes_on(main)
         queue.call("continue", one)
     if how == "cancel":
         queue.call("cancel", one)
     else:
         (tmp_path / "end").touch()
     queue.until_ended(one)
-    assert state_of(main) == "S" and queue.states(two) == {"running": 1}
+    assert goes_on(main) and queue.states(two) == {"running": 1}
     queue.call("cancel", two)
     queue.until_ended(two)
     assert gone(main)
@@ -264,7 +264,7 @@ def test_who_shows_the_mark_of_a_dead_lanes_task_is_of_the_living_one_whose_lock
     main = int(text_of(tmp_path / "main"))
     queue.call("cancel", one)
     queue.until_ended(one)
-    assert state_of(main) == "S" and queue.states(two) == {"running": 1}
+    assert goes_on(main) and queue.states(two) == {"running": 1}
     queue.call("cancel", two)
     queue.until_ended(two)
 
