@@ -218,7 +218,7 @@ THOLE_EXPORT void thole_claim_release(thole_claim *claim);
  * variables are another GPU's once one of these has left the driver's list (then "anew" is THOLE_UNAVAILABLE, "driver");
  * "by_names" is the "set" and "unset" that are nobody else's even then, or null where one of these GPUs goes by number only.
  * Where root has taken a GPU of the claim back, "anew" gives "ranks" null and "taken_back", a sentence: nothing is to begin.
- * With no ranks that is all it looks at.
+ * With no ranks that is all it looks at: whether any of the claim's was taken.
  * Errors: THOLE_USAGE, THOLE_UNAVAILABLE. */
 THOLE_EXPORT char *thole_claim_ranks(thole_machine *machine, const thole_claim *claim, const char *request,
                                      thole_error **error);

@@ -126,8 +126,11 @@ class Shares:
 
     def taken_back(self) -> Error | None:
         """What keeps anything more from being begun there: root has taken a GPU back."""
+        those: list[Claim | None] = [*self._claims]
+        if any(share.is_around for share in self.each):
+            those.append(None)
         try:
-            for claim in self._claims:
+            for claim in those:
                 _shared_out(claim, (), None, anew=True)
         except _TakenBack as taken:
             return taken.problem

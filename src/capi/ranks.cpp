@@ -74,18 +74,35 @@ void add_binding(model::Json& rank, const plan::Effect& effect, std::vector<std:
   rank["lacks"] = std::move(lacks);
 }
 
-// The claim that this process runs inside of; nothing where it runs inside of none.
-std::optional<app::Acquired> claim_around(const app::Site& site) {
-  const std::optional<app::OuterClaim> around = app::outer_claim(site.store, site.environment);
-  if (!around) return std::nullopt;
+// As the claim of a process that runs inside of it.
+app::Acquired acquired_around(const app::OuterClaim& around) {
   app::Acquired acquired;
-  acquired.claim = port::Claim(around->id);
-  acquired.share_mib = around->share_mib;
-  for (const std::string& key : around->keys) {
+  acquired.claim = port::Claim(around.id);
+  acquired.share_mib = around.share_mib;
+  for (const std::string& key : around.keys) {
     acquired.chosen.push_back(acquired.units.size());
     acquired.units.emplace_back().key = key;
   }
   return acquired;
+}
+
+// That root has taken one of these GPUs back from the claim around this process, of all of its where there are no parts; ""
+// where it has taken none. `whole` is that claim as it was.
+std::string taken_around(const app::Site& site, const app::Acquired& whole, const std::vector<Part>& parts) {
+  const std::optional<app::OuterClaim> around = app::outer_claim(site.store, site.environment);
+  if (!around) return "";
+  const auto taken = [&](std::size_t unit) {
+    return std::ranges::find(around->taken, whole.units[unit].key) != around->taken.end();
+  };
+  for (const Part& part : parts.empty() ? std::vector<Part>{whole.chosen} : parts)
+    if (const auto found = std::ranges::find_if(part, taken); found != part.end())
+      return app::taken_back_text("GPU " + printable(whole.units[*found].key, 60));
+  return "";
+}
+
+std::string taken_from_it(const app::Acquired& claim) {
+  const std::vector<std::string> told = app::taken_back(claim);
+  return told.empty() ? "" : told.front();
 }
 
 // Of a claim around nothing but what numbers its GPUs: what is set above or beside these lists may be somebody's own.
@@ -120,8 +137,9 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     capi::Wires::Lease wire(machine->wires);
     app::Site& site = wire->site();
     const bool anew = root.at("anew").flag_or(false);
-    const std::optional<app::Acquired> around = anew && !claim ? capi::claim_around(site) : std::nullopt;
-    if (anew && !claim && !around) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}}));
+    const auto outer = anew && !claim ? app::outer_claim(site.store, site.environment) : std::nullopt;
+    if (anew && !claim && !outer) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}}));
+    const auto around = outer ? std::optional(capi::acquired_around(*outer)) : std::nullopt;
     const model::Request nothing;
     const capi::Whole whole = around ? capi::Whole{*around, nothing}
                                      : capi::Whole{capi::given(claim, "claim").acquired, claim->request, claim->ids};
@@ -134,9 +152,9 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
         } catch (const Error&) {
           failed = std::current_exception();
         }
-      if (claim)                                 // only now, and whatever came of the look: a driver may take its time
-        if (const auto told = app::taken_back(claim->acquired); !told.empty())
-          return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", told.front()}}));
+      // Only now, and whatever came of the look: a driver may take its time.
+      const std::string taken = claim ? capi::taken_from_it(claim->acquired) : capi::taken_around(site, *around, parts);
+      if (!taken.empty()) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", taken}}));
       if (failed) std::rethrow_exception(failed);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);
       return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));

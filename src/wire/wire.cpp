@@ -307,7 +307,9 @@ app::DoorMaker Wire::door_maker() {
 // A captured tree is another machine as much as a machine file is.
 app::BindSite Wire::bind_site() { return {parts_->binder, settings_.machine.empty() && settings_.sysroot.empty()}; }
 
-app::RankSite Wire::rank_site() { return {observer(), bind_site(), settings_.environment, settings_.probe_cold}; }
+app::RankSite Wire::rank_site() {
+  return {observer(), bind_site(), settings_.environment, settings_.probe_cold, [this] { return find_store(); }};
+}
 
 pid_t calling_shell() { return host::calling_shell(); }
 ShellKind kind_of_shell(pid_t shell) { return host::kind_of_shell(shell); }

@@ -336,6 +336,78 @@ def test_what_a_pool_has_refused_it_goes_on_to_refuse(lab):
         assert alice.wait() == 0
 
 
+WITHOUT_GPUS = """
+import os, sys, tholepin
+def main():
+    kind = sys.argv[1]
+    if kind == "process":
+        process = tholepin.Process(target="/bin/echo", args=["began"])
+        process.start()
+        process.join()
+    elif kind == "group":
+        with tholepin.ProcessGroup() as group:
+            group.add_process(1, tholepin.ProcessTemplate("/bin/echo", args=["began"]))
+            group.init()
+            group.start()
+            group.join()
+    else:
+        with tholepin.Pool(processes=1) as pool:
+            pool.apply(os.system, ("echo began",))
+def tries():
+    try: main()
+    except tholepin.DriverError as error: print(error.message.partition("GPU-")[0], error.code, flush=True)
+    print("end", flush=True)
+if __name__ == "__main__":
+    own = tholepin.claim(on=[3]) if sys.argv[2:] else None
+    tries()
+    sys.stdin.readline()
+    tries()
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["around", "own"])
+@pytest.mark.parametrize("kind", ["process", "group", "pool"])
+@in_one_surrounding
+def test_nor_what_has_no_gpus_of_its_own_there(lab, kind, own):
+    lab.init()
+    program = lab.folder / "within.py"
+    program.write_text(WITHOUT_GPUS)
+    program.chmod(0o644)
+    around = [] if own else [lab.program, "run", "-q", "--on", "3", "--"]
+    with lab.start("alice", *around, hostile.interpreter(), "-u", str(program), kind, *(["own"] if own else [])) as alice:
+        assert alice.line() == "began", alice.process.stderr.read()
+        assert alice.line() == "end"
+        lab.init("--take-back", "3")
+        bob = lab.hold("bob", "--on", "3")
+        alice.process.stdin.write(b"\n")
+        assert alice.line() == "GPU  69"
+        assert alice.line() == "end"
+        end(bob)
+        assert alice.wait() == 0
+
+
+@in_one_surrounding
+def test_nor_a_rank_that_a_launcher_starts_there(lab):
+    """One that is bound next to another GPU of the claim begins."""
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "-g", "2", "--on", "2,3", "--", "sh", "-c", "env; echo up; exec cat")
+    lines = []
+    while (line := alice.line()) != "up":
+        lines.append(line)
+    inside = dict(line.split("=", 1) for line in lines if line.startswith(("THOLE_CLAIM=", "THOLE_GPUS=", "CUDA_")))
+    ranks = [["bind", "--local-rank", rank, "--ranks", "2", "--", "sh", "-c", "echo began"] for rank in "01"]
+    for words in ranks:
+        assert lab.thole("alice", *words, check=True, **inside).stdout == "began\n"
+    lab.init("--take-back", "3")
+    bob = lab.hold("bob", "--on", "3")
+    assert lab.thole("alice", *ranks[0], check=True, **inside).stdout == "began\n"
+    refused = lab.thole("alice", *ranks[1], **inside)
+    assert (refused.returncode, refused.stdout) == (69, "") and "GPU 3 was taken back by root" in refused.stderr, refused.stderr
+    assert lab.thole("alice", *ranks[1][:5], "--dry-run", check=True, **inside).stdout
+    end(bob)
+    end(alice)
+
+
 STARTING = """
 import tholepin
 def task(number): return number

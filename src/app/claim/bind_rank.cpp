@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "app/claim/bind_running.hpp"
+#include "app/claim/outer_claim.hpp"
+#include "app/claim/taken_back.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/words.hpp"
@@ -85,6 +87,17 @@ Rank plan_rank(RankSite& site, const RankRequest& wanted) {
   const auto gpus = wanted.on.empty() ? allotted_gpus(site.observer, site.environment) : named_gpus(site.observer, wanted.on);
   auto ranks = plan::spread(gpus, *rank.ranks, wanted.gpus_per_rank);
   return {plan_binding(site.observer, site.bind, site.environment, wanted.options, std::move(ranks)), rank.rank, rank.named_by};
+}
+
+void refuse_taken_around(const RankSite& site, const Rank& rank) {
+  if (!names_a_claim(site.environment)) return;
+  port::ClaimStore* const claims = site.claims ? site.claims() : nullptr;
+  const auto around = claims ? outer_claim(*claims, site.environment) : std::nullopt;
+  if (!around) return;
+  const auto& gpus = rank.binding.plan.ranks[rank.rank].gpus;
+  for (const model::Unit& unit : site.observer.units())
+    if (std::ranges::find(gpus, unit.gpu) != gpus.end() && std::ranges::find(around->taken, unit.key) != around->taken.end())
+      refuse_taken_back("GPU " + unit.label);
 }
 
 void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv, OnReadBack told) {

@@ -1,11 +1,13 @@
 // `thole bind`: binds a rank that another launcher starts, or a process that runs, next to its GPUs. Claims nothing.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/claim/binding.hpp"
+#include "port/claim_store.hpp"
 
 namespace thole::app {
 
@@ -15,6 +17,7 @@ struct RankSite {
   BindSite bind;
   const plan::Environment& environment;        // of the caller: the launcher's variables, the outer masks
   Millis patience{10'000};                     // for one look at the driver
+  std::function<port::ClaimStore*()> claims;   // of the machine; null: there are none. Asked inside a claim only
 };
 
 struct RankRequest {
@@ -32,6 +35,9 @@ struct Rank {
 
 // Throws Error(usage) where nobody says which rank this is, where there is no GPU, and as plan_binding does.
 Rank plan_rank(RankSite& site, const RankRequest& wanted);
+
+// For what is about to begin: throws DriverTrouble where root has taken a GPU of this rank back from a claim around us.
+void refuse_taken_around(const RankSite& site, const Rank& rank);
 
 // Replaces this process by the command, bound; returns only by throwing. `told` as in put_into.
 void become_rank(port::Processes& processes, const Rank& rank, const std::vector<std::string>& argv, OnReadBack told);

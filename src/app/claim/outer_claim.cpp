@@ -6,11 +6,15 @@
 
 namespace thole::app {
 
-std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment) {
+bool names_a_claim(const plan::Environment& environment) {
   const auto named = environment.find("THOLE_CLAIM");
-  if (named == environment.end() || named->second.empty()) return {};
+  return named != environment.end() && !named->second.empty();
+}
+
+std::vector<OuterClaim> claims_around(port::ClaimStore& machine, const plan::Environment& environment) {
+  if (!names_a_claim(environment)) return {};
   std::vector<OuterClaim> all;
-  for (std::string_view part : split(named->second, '/')) {
+  for (std::string_view part : split(environment.at("THOLE_CLAIM"), '/')) {
     const std::shared_ptr<port::ClaimStore> claimed_in = all.empty() ? nullptr : all.front().store;
     port::ClaimStore& around = claimed_in ? *claimed_in : machine;
     std::vector<std::string> keys = around.own_claim(std::string(part));
@@ -33,8 +37,7 @@ std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Env
 }
 
 std::optional<plan::ToldGpus::Shown> shown_of_claim_around(const plan::Environment& environment) {
-  const auto claim = environment.find("THOLE_CLAIM");
-  if (claim == environment.end() || claim->second.empty()) return std::nullopt;
+  if (!names_a_claim(environment)) return std::nullopt;
   const auto told = plan::ToldGpus::read(environment);
   return told ? told->shown_in(environment) : std::nullopt;
 }

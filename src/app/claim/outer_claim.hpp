@@ -22,6 +22,9 @@ struct OuterClaim {
   std::vector<std::string> taken{};              // those that root has taken back, from it or from one around it
 };
 
+// Whether these variables are of a process that was started in a claim, of which nothing is known yet.
+bool names_a_claim(const plan::Environment& environment);
+
 // Follows THOLE_CLAIM from the machine's store inwards as far as notes of our own show each claim alive. A stale id is
 // ignored: nothing is returned, and the caller claims from the machine like anybody else.
 std::optional<OuterClaim> outer_claim(port::ClaimStore& machine, const plan::Environment& environment);

@@ -31,9 +31,18 @@ std::vector<std::string> taken_back(const Acquired& acquired) {
   return taken_back(acquired.claim, acquired.units, acquired.chosen);
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& told) {
+  throw DriverTrouble(Error(ErrorCode::unavailable, told).hint("leave that claim, and claim another GPU"));
+}
+
+}  // namespace
+
+void refuse_taken_back(const std::string& gpus) { refuse(taken_back_text(gpus)); }
+
 void refuse_taken_back(const Acquired& acquired) {
-  if (const std::vector<std::string> told = taken_back(acquired); !told.empty())
-    throw DriverTrouble(Error(ErrorCode::unavailable, told.front()).hint("leave that claim, and claim another GPU"));
+  if (const std::vector<std::string> told = taken_back(acquired); !told.empty()) refuse(told.front());
 }
 
 std::vector<std::string> taken_from(port::ClaimStore& machine, const KeptClaim& claim) {

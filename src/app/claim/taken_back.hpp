@@ -17,7 +17,8 @@ std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<
                                     const std::vector<std::size_t>& chosen);
 std::vector<std::string> taken_back(const Acquired& acquired);
 
-// For what is about to begin there. Throws DriverTrouble.
+// For what is about to begin there: throws DriverTrouble, of these GPUs, or where one of this claim was taken.
+[[noreturn]] void refuse_taken_back(const std::string& gpus);
 void refuse_taken_back(const Acquired& acquired);
 
 // The keys of those units of a claim of ours, asked from outside it, that root has taken back.

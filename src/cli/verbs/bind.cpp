@@ -91,6 +91,7 @@ int bind(Context& context) {
   const app::Rank rank = app::plan_rank(site, wanted);
   if (invocation.dry_run) return show_ranks(context, rank);
 
+  app::refuse_taken_around(site, rank);
   Progress progress(context);
   progress.binding(rank.binding, rank.rank);
   app::become_rank(context.wire.processes(), rank, invocation.words,
