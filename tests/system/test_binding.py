@@ -310,6 +310,7 @@ def test_bind_leaves_the_visible_gpus_alone_and_claims_none(site):
     ((), {}, "--local-rank R --ranks N"),
     ((), {"LOCAL_RANK": "1"}, "--ranks N"),
     ((), {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, "ranks count from 0"),
+    ((), {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "10000000"}, "LOCAL_RANK says 10000000 ranks on this machine: at most 65536"),
     ((), {"LOCAL_RANK": "two"}, "LOCAL_RANK: expected a number"),
     (("--local-rank", "0"), {}, "--ranks N"),
     (("--on", "7"), {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, "7"),

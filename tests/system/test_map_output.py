@@ -117,6 +117,17 @@ def test_each_task_whose_output_the_full_disk_has_cut_has_failed(box):
     assert succeeded <= done.stderr.count("RESULT") and succeeded + told == 8, done.stdout
 
 
+@pytest.mark.parametrize("stream,status", [(1, "1"), (2, "153")])   # the shell's own word, to stderr, ends it by SIGXFSZ
+def test_a_task_whose_output_meets_the_limit_of_a_files_size_has_failed(box, stream, status):
+    task = ["sh", "-c", f"seq 100000 >&{stream}; exit 0", ":::", "a"]
+    done = subprocess.run(["sh", "-c", 'ulimit -Sf 8; "$@"', "sh", *box.words, "map", "-qg0", "--joblog", "log", *task],
+                          capture_output=True, text=True, cwd=box.folder, env=box.environment, timeout=60)
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 1, told
+    assert "task 1: its output may not be all: a file may have 4096 bytes here (ulimit -f)" in told, told
+    assert (box.folder / "log").read_text().splitlines()[1].split("\t")[6] == status
+
+
 LOOKS = BUILD / "fake" / "failing_looks.so"
 
 

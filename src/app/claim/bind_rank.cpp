@@ -44,6 +44,9 @@ plan::LocalRank which_rank(const RankRequest& wanted, const plan::Environment& e
   const std::string name = rank->named_by.empty() ? "--local-rank" : rank->named_by;
   if (!rank->ranks)
     throw Error(ErrorCode::usage, fmt::format("{} {} of how many ranks on this machine?", name, rank->rank)).hint("--ranks N");
+  if (*rank->ranks > most_ranks)
+    throw Error(ErrorCode::usage, fmt::format("{} says {} on this machine: at most {} can be planned for", name,
+                                              plural(*rank->ranks, "rank"), most_ranks));
   if (rank->rank >= *rank->ranks)
     throw Error(ErrorCode::usage, fmt::format("{} {} of {} on this machine: ranks count from 0", name, rank->rank,
                                               plural(*rank->ranks, "rank")));

@@ -20,6 +20,8 @@ struct RankSite {
   std::function<port::ClaimStore*()> claims;   // of the machine; null: there are none. Asked inside a claim only
 };
 
+constexpr unsigned most_ranks = 65'536;        // of one machine: more is a slip, and each costs a plan
+
 struct RankRequest {
   model::BindOptions options;
   std::vector<std::string> on;                 // GPUs by word; empty = those the environment allots, in its order

@@ -28,9 +28,9 @@ constexpr Option bind_options[] = {
   {0, "pid", "PID", "bind a process that runs, with all its threads",
    [](BindCommandOptions& o, const Word& w) { o.pid = pid_of(w); }},
   {0, "local-rank", "R", "which rank of this machine it is, from 0 (default: what the launcher says)",
-   [](BindCommandOptions& o, const Word& w) { o.local_rank = number_of(w, 0, 65535); }},
+   [](BindCommandOptions& o, const Word& w) { o.local_rank = number_of(w, 0, app::most_ranks - 1); }},
   {0, "ranks", "N", "how many ranks this machine has (default: what the launcher says)",
-   [](BindCommandOptions& o, const Word& w) { o.ranks = number_of(w, 1, 65536); }},
+   [](BindCommandOptions& o, const Word& w) { o.ranks = number_of(w, 1, app::most_ranks); }},
   {0, "dry-run", "", "show the plan of all ranks, and bind nothing",
    [](Invocation& i, const Word&) { i.dry_run = true; }},
 };

@@ -19,6 +19,7 @@
 #include "base/standard.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
+#include "base/words.hpp"
 #include "host/process/child_end.hpp"
 #include "host/process/helpers.hpp"
 #include "host/process/signal_process.hpp"
@@ -187,6 +188,13 @@ port::Written EpollPool::take(Stream& stream, bool used_again, std::string& lost
   return written;
 }
 
+// A task has the limit of a file's size that we have, unless it sets another. Whoever meets it is sent a signal, but the shell
+// that had started him may go on as if all were well.
+bool EpollPool::is_at_limit(const port::Written& written) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && written.bytes >= limit.rlim_cur;
+}
+
 // What a task has left in a session of its own is our child by now, and has the files.
 bool EpollPool::may_others_write() const {
   const auto is_there = [](const auto& bay) { return bay && bay->pid > 0; };
@@ -203,6 +211,9 @@ port::TaskOutput EpollPool::take_output(std::size_t number) {
   taken.output = take(bay.output, used_again, taken.cut);
   taken.errors = take(bay.errors, used_again, taken.cut);
   written_by_ended_ += taken.output.bytes + taken.errors.bytes;
+  if (is_at_limit(taken.output) || is_at_limit(taken.errors))
+    taken.cut = fmt::format("a file may have {} here (ulimit -f)",
+                            plural(std::max(taken.output.bytes, taken.errors.bytes), "byte"));
   if (std::exchange(bay.may_be_cut, false)) taken.cut = "the disk of " + files_.folder() + " has filled up";
   return taken;
 }

@@ -89,6 +89,7 @@ class EpollPool : public port::TaskPool {
   void prepare_streams(Bay& bay, std::size_t number);
   Fd nameless_file();
   static port::Written take(Stream& stream, bool used_again, std::string& lost);
+  static bool is_at_limit(const port::Written& written);
   void look_for_room(Bay* ended = nullptr);
   static std::uint64_t written_by(const Bay& bay);   // to its files, so far
   static bool has_file_on_disk(const Bay& bay);
