@@ -72,13 +72,13 @@ void check_makeable(app::Directory& directory, const std::string& path, const ch
   directory.fix = fix;
 }
 
-// Every command of the queue writes, or takes a lock that needs a file to write to.
-void check_writable(app::Directory& queue) {
-  if (::access(queue.path.c_str(), W_OK) != 0) {
-    queue.problem = fmt::format("cannot be written: {}: {}", queue.path, std::strerror(errno));
-    queue.fix = "make it writable, or name another: --queue-dir";
+// Of one that is there. (Every command of the queue writes, or takes a lock that needs a file to write to.)
+void check_writable(app::Directory& directory, std::uint64_t least, const char* others) {
+  if (::access(directory.path.c_str(), W_OK) != 0) {
+    directory.problem = fmt::format("cannot be written: {}: {}", directory.path, std::strerror(errno));
+    directory.fix = fmt::format("make it writable, or name another: {}", others);
   } else {
-    check_room(queue, queue.path, change_of_queue);
+    check_room(directory, directory.path, least);
   }
 }
 
@@ -123,10 +123,13 @@ app::Directories directories(Wire& wire) {
     all.personal.path = personal.path;
     all.personal.taken = personal.taken;
     all.personal.there = is_there(all.personal.path);
-    if (!all.personal.there)
-      check_makeable(all.personal, nearest_there(all.personal.path), "cannot be made: ",
-                     "name another: THOLE_PERSONAL_DIR, personal_dir");
-    if (all.personal.problem.empty()) check_room(all.personal, nearest_there(all.personal.path), a_page);
+    if (all.personal.there) {
+      check_writable(all.personal, a_page, "THOLE_PERSONAL_DIR, personal_dir");
+    } else {
+      const std::string there = nearest_there(all.personal.path);
+      check_makeable(all.personal, there, "cannot be made: ", "name another: THOLE_PERSONAL_DIR, personal_dir");
+      if (all.personal.problem.empty()) check_room(all.personal, there, a_page);
+    }
     all.caches = all.personal.path + " (topology, what the driver last said)";
   } catch (const Error& error) {
     note(all.personal, error);
@@ -137,7 +140,7 @@ app::Directories directories(Wire& wire) {
     all.queue.path = queue.path;
     all.queue.taken = queue.taken;
     all.queue.there = is_there(queue.path);
-    if (all.queue.there) check_writable(all.queue);
+    if (all.queue.there) check_writable(all.queue, change_of_queue, "--queue-dir");
     else check_makeable(all.queue, nearest_there(queue.path), "cannot be made: ", "name another: THOLE_QUEUE_DIR, queue.dir");
     if (all.queue.there) all.queue_kept = host::turnstile_kept(queue.path, Seconds{2}).value_or("");
     if (all.queue.there && all.queue.problem.empty()) host::check_queue_file(queue.path);

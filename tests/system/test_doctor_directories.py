@@ -233,11 +233,12 @@ def test_a_full_disk_that_lets_no_first_claim_be_made_is_a_problem(thole, tmp_pa
         assert found("room", "personal directory")["result"] == "ok"
 
 
-@pytest.mark.parametrize("variable, name, begins", [
-    ("THOLE_STATE_DIR", "state directory", "the first claim cannot make it: "),
-    ("THOLE_QUEUE_DIR", "queue directory", "cannot be made: "),
-    ("THOLE_PERSONAL_DIR", "personal directory", "cannot be made: ")])
-def test_a_directory_that_cannot_be_made_is_a_problem(tmp_path, variable, name, begins):
+@pytest.mark.parametrize("variable, name, below, begins", [
+    ("THOLE_STATE_DIR", "state directory", "/below/it", "the first claim cannot make it: "),
+    ("THOLE_QUEUE_DIR", "queue directory", "/below/it", "cannot be made: "),
+    ("THOLE_PERSONAL_DIR", "personal directory", "/below/it", "cannot be made: "),
+    ("THOLE_PERSONAL_DIR", "personal directory", "", "cannot be written: ")])
+def test_a_directory_that_cannot_be_made_or_written_is_a_problem(tmp_path, variable, name, below, begins):
     disk = tmp_path / "disk"
     disk.mkdir()
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "THOLE_MACHINE": "2xA100", "THOLE": THOLE, "DISK": str(disk),
@@ -248,12 +249,12 @@ def test_a_directory_that_cannot_be_made_is_a_problem(tmp_path, variable, name, 
         """In a mount namespace of its own, where the disk is mounted so."""
         done = subprocess.run(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none "$DISK" || exit 99\n'
                                'exec "$THOLE" doctor --json'],
-                              env={**environment, variable: f"{disk}/below/it"}, capture_output=True, text=True, timeout=60)
+                              env={**environment, variable: f"{disk}{below}"}, capture_output=True, text=True, timeout=60)
         if "unshare" in done.stderr or done.returncode == 99:
             pytest.skip(f"cannot mount a disk here: {done.stderr}")
         return next(check for check in json.loads(done.stdout)["checks"] if check["name"] == name)
 
-    wrong = check("ro,mode=0755")
+    wrong = check("ro,mode=0700")
     assert wrong["result"] == "problem" and variable in wrong["fix"], wrong
-    assert wrong["text"] == f"{begins}{disk}/below/it: {disk}: Read-only file system", wrong
-    assert check("mode=0755")["result"] == "ok"
+    assert wrong["text"] == f"{begins}{disk}{below}: {f'{disk}: ' if below else ''}Read-only file system", wrong
+    assert check("mode=0700")["result"] == "ok"
