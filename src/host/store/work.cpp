@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
@@ -240,11 +241,10 @@ void add_undeclared_between(Database& db, WallTime now, std::vector<model::Job>&
     int priority;
     JobId id;
     bool declared;
-    auto operator<=>(const Known&) const = default;
   };
   std::vector<Known> known;
   for (const model::Job& job : jobs) known.push_back({job.terms.priority, job.id, job.terms.time.has_value()});
-  std::ranges::sort(known);
+  std::ranges::sort(known, {}, [](const Known& job) { return std::pair(job.priority, job.id); });
   for (std::size_t i = 1; i < known.size(); ++i) {
     const Known &left = known[i - 1], &right = known[i];
     if (left.priority != right.priority || !left.declared || !right.declared) continue;
