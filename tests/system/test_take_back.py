@@ -94,13 +94,45 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
     lab.thole("alice", "release", claim, check=True)
 
 
+OF_ITS_OWN = """
+import subprocess, sys, tholepin
+with tholepin.claim(2, on=[2, 3]) as claim:
+    print(claim.id, flush=True)
+    sys.stdin.readline()
+    with tholepin.claim(1, wait=0) as inner:
+        print([gpu["index"] for gpu in inner.gpus], flush=True)
+    print(subprocess.run([sys.argv[1], "run", "-q", "--no-wait", "--", "sh", "-c", "echo $THOLE_GPUS"], capture_output=True,
+                         text=True).stdout.strip(), flush=True)
+    sys.stdin.readline()
+"""
+
+
+@in_one_surrounding
+def test_who_has_claimed_has_the_other_gpus_of_his_claim(lab):
+    """He keeps it himself, and can be asked by nobody."""
+    lab.init()
+    with lab.start("alice", hostile.interpreter(), "-c", OF_ITS_OWN, lab.program) as alice:
+        claim = alice.line()
+        assert claim, alice.process.stderr.read()
+        lab.init("--take-back", "3")
+        bob = lab.hold("bob", "--on", "3")
+        alice.process.stdin.write(b"\n")
+        assert alice.line() == "[2]", alice.process.stderr.read()
+        assert key_of(lab, 2) in alice.line()
+        refused = lab.thole("alice", "run", "--in", claim, "--", "true")
+        assert refused.returncode == 69 and "GPU 3 was taken back by root" in refused.stderr, refused.stderr
+        end(bob)
+
+
+@pytest.mark.parametrize("supervised", [True, False])
 @pytest.mark.parametrize("container", [False, True])
 @in_one_surrounding
-def test_what_claims_within_has_the_other_gpus_of_the_claim(lab, container):
+def test_what_claims_within_has_the_other_gpus_of_the_claim(lab, container, supervised):
     """And an inner claim is said to have lost what was taken from the one around it."""
     lab.init()
-    alice = lab.start("alice", lab.program, "run", "-g", "3", "--on", "1,2,3", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat",
-                      container=False)
+    alone = [] if supervised else ["--no-supervisor"]
+    alice = lab.start("alice", lab.program, "run", *alone, "-g", "3", "--on", "1,2,3", "--", "sh", "-c",
+                      "echo $THOLE_CLAIM; exec cat", container=False)
     inside = {"THOLE_CLAIM": alice.line(), "container": container}
     inner = lab.thole("alice", "claim", "-g", "2", "--on", "1,3", check=True, **inside).stdout.strip()
     lab.init("--take-back", "1")
@@ -142,10 +174,12 @@ while number is None or number % 65535 != goal:
 
 @in_one_surrounding
 def test_no_number_of_files_makes_a_gpus_new_file_look_like_the_old_one(lab):
-    """The numbers of a tmpfs count up, and anybody may make files in notes/: bits of a number he can have again."""
+    """The numbers of a tmpfs count up, and anybody may make files in notes/: bits of a number he can have again. Nor where
+    another one of the claim was taken back as well."""
     lab.init()
-    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "--on", "3", "--", "sh", "-c",
+    alice = lab.start("alice", lab.program, "run", "--no-supervisor", "-g", "2", "--on", "2,3", "--", "sh", "-c",
                       "echo $THOLE_CLAIM; exec cat", container=False)
+    lab.init("--force", "--take-back", "2")
     inside = {"THOLE_CLAIM": alice.line(), "container": True}
     node = f"/run/thole/gpu.{key_of(lab, 3)}"
     number = lambda: int(lab.run("root", "stat", "-c", "%i", node, check=True).stdout)   # noqa: E731
@@ -154,7 +188,7 @@ def test_no_number_of_files_makes_a_gpus_new_file_look_like_the_old_one(lab):
         lab.python("root", MEETS, node, str(made_by_init), timeout=300, check=True)
         lab.thole("root", "init", "--force", "--take-back", "3")
         new = number()
-        done = lab.thole("alice", "run", "--no-wait", "--", "true", **inside)
+        done = lab.thole("alice", "run", "--on", "3", "--no-wait", "--", "true", **inside)
         assert done.returncode == 69 and "was taken back by root" in done.stderr, (old, new, done.stderr)
         if new % 65535 == old % 65535:
             break
@@ -513,21 +547,38 @@ def test_a_second_name_of_a_gpus_file_hides_no_taking_back(lab, loses):
     end(alice)
 
 
-@pytest.mark.parametrize("how", ["taken back", "deleted"])
+MANY_NOTES = """
+import fcntl, os, resource, struct, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (18100, 18100))
+kept = []
+for number in range(18000):
+    kept.append(os.open(f"/run/thole/notes/{os.getuid()}-{number:08x}", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
+    os.ftruncate(kept[-1], 512 * 512)
+    fcntl.fcntl(kept[-1], 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 512 * 512, 0))    # F_OFD_SETLK
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["taken back", "deleted", "beside many notes of another"])
 @in_one_surrounding
 def test_a_claim_whose_gpu_leaves_the_list_after_that_is_known_by_its_others(lab, how):
     lab.init()
     alice = lab.start("alice", lab.program, "run", "-g", "2", "--on", "2,3", "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat")
     claim, gone = alice.line(), key_of(lab, 3)
-    if how == "taken back":
-        lab.init("--take-back", "3")
-    else:
+    if how == "deleted":
         lab.run("root", "rm", f"/run/thole/gpu.{gone}", check=True)
         lab.init()
+    else:
+        lab.init("--take-back", "3")
     lab.set_gpus(3)
+    if how.startswith("beside"):
+        with lab.start("bob", hostile.interpreter(), "-c", MANY_NOTES) as bob:
+            assert bob.line() == "up"
+            lab.init()
     lab.init()
     told = lab.thole("alice", "why", claim, check=True).stdout
-    assert "GPU 2, claimed by alice" in told and ("taken back by root" in told) == (how == "taken back"), told
+    assert "GPU 2, claimed by alice" in told and ("taken back by root" in told) == (how != "deleted"), told
     inside = lab.thole("alice", "run", "--no-wait", "-q", "-g", "1", "--", "sh", "-c", "echo $THOLE_CLAIM", check=True,
                        THOLE_CLAIM=claim).stdout
     assert inside.startswith(claim + "/"), inside

@@ -77,11 +77,20 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
   return part;
 }
 
+void refuse_taken_from(const Site& site, const KeptClaim& kept) {
+  const std::vector<std::string> taken = taken_from(site.store, kept);
+  if (taken.empty()) return;
+  const auto& units = site.observer.units();
+  const auto unit = std::ranges::find(units, taken.front(), &model::Unit::key);
+  refuse_taken_back("GPU " + (unit == units.end() ? printable(taken.front(), 60) : unit->label));
+}
+
 // A claim that is kept by somebody of ours, joined by copies of its locks.
 Acquired join_claim(RunPorts& ports, const std::string& word, const TellCaution& caution) {
   const KeptClaim kept = claim_named(ports, word);
   Acquired joined;
   ports.site.observer.look(ports.site.patience);
+  if (kept.uid == ports.site.uid) refuse_taken_from(ports.site, kept);
   const std::string id = last_part(kept.id);     // as the store knows it
   port::ClaimParts parts{.id = kept.id, .keys = kept.keys, .locks = {}};
   port::ClaimStore& store = kept.claimed_in(ports.site.store);

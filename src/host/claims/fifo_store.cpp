@@ -245,25 +245,28 @@ std::vector<std::string> FifoStore::own_claim(const std::string& id) {
   return keys;
 }
 
-// Opened as paths: a reader or writer of a node would keep those who wait for it asleep.
+// As paths: a reader or writer of a node would keep those who wait for it asleep.
+SlotNodes FifoStore::open_units(const Note& note, std::array<Fd, model::max_slots>& units) {
+  SlotNodes now{};
+  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+    if (!note.names(slot)) continue;
+    units[slot] = nodes_->open_gpu(slot, O_PATH);
+    struct stat found;
+    if (units[slot] && ::fstat(units[slot].get(), &found) == 0) now[slot] = found.st_ino;
+    else refuse_unseen(nodes_->gpu_name(slot), errno);   // deleted: nobody has it anew
+  }
+  return now;
+}
+
 port::WatchedUnits FifoStore::watch(const std::string& id) {
   adopt_after_fork();
   std::lock_guard lock(threads_);
   port::WatchedUnits watched;
   for (const Note& note : own_notes(id)) {
-    SlotNodes now{};
-    for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-      if (!note.names(slot)) continue;
-      Fd node = nodes_->open_gpu(slot, O_PATH);
-      struct stat found;
-      if (!node || ::fstat(node.get(), &found) != 0) {
-        refuse_unseen(nodes_->gpu_name(slot), errno);
-        continue;                      // deleted: nobody has it anew
-      }
-      now[slot] = found.st_ino;
-      watched.files.push_back(std::move(node));
-    }
-    for (const unsigned slot : note.exchanged(now)) watched.exchanged.push_back(nodes_->slots()[slot]);
+    std::array<Fd, model::max_slots> units;
+    for (const unsigned slot : note.exchanged(open_units(note, units))) watched.exchanged.push_back(nodes_->slots()[slot]);
+    for (Fd& unit : units)
+      if (unit) watched.files.push_back(std::move(unit));
   }
   return watched;
 }

@@ -91,6 +91,8 @@ class FifoStore : public port::ClaimStore {
   };
   Words words() const;
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
+  // Of what a note of ours names; and the inodes. Throws Error(unavailable) where one cannot be seen.
+  SlotNodes open_units(const Note& note, std::array<Fd, model::max_slots>& units);
   std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
   port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
   Fd open_turn_of(const WrittenTicket& ticket);

@@ -91,17 +91,22 @@ Fd copy_of(pid_t pid, int process, const FileOfPid& file, const Guard* guard_or_
 
 }  // namespace
 
-// What a claim of ours has locked itself: of a shared unit its own berth, for every sharer has the lock of the unit.
+// What a claim of ours has locked itself and root has not taken back; where all of it was, what lies there now. Of a shared
+// unit its own berth, for every sharer has the lock of the unit.
 std::vector<Fd> FifoStore::lock_nodes(const std::vector<Note>& notes) {
-  std::vector<Fd> nodes;
-  for (const Note& note : notes)
+  std::vector<Fd> kept, others;
+  for (const Note& note : notes) {
+    std::array<Fd, model::max_slots> units;
+    const std::vector<unsigned> exchanged = note.exchanged(open_units(note, units));
     for (unsigned slot = 0; slot < model::max_slots; ++slot) {
       if (!note.names(slot)) continue;
       const unsigned berth = note.berths[slot] - 1;   // 0: exclusively
-      nodes.push_back(nodes_->open_gpu(slot, O_PATH));
+      std::vector<Fd>& nodes = std::ranges::find(exchanged, slot) == exchanged.end() ? kept : others;
+      nodes.push_back(std::move(units[slot]));
       if (berth > 0) nodes.push_back(nodes_->open_share(slot, berth - 1, O_PATH));
     }
-  return nodes;
+  }
+  return kept.empty() ? std::move(others) : std::move(kept);
 }
 
 port::ClaimLocks FifoStore::own_locks(const std::string& id) {

@@ -18,7 +18,7 @@ constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
 enum Flag : unsigned {
   shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8, beside_mine_flag = 16,
-  beside_any_flag = 32, tells_nodes_flag = 64
+  beside_any_flag = 32, tells_nodes_flag = 128   // 64: in a form that no release has written
 };
 
 // Each word times an odd number of its own: one changed word always shows, and the multiplications do not wait for each
@@ -149,54 +149,69 @@ std::optional<WrittenTicket> decode(const TicketRecord& record, unsigned index, 
 
 namespace {
 
-std::size_t claimed_slots(const NoteRecord& record) {
-  return model::max_slots - static_cast<std::size_t>(std::ranges::count(record.berths, 0));
+std::vector<unsigned> claimed_slots(const std::uint8_t* berths) {
+  std::vector<unsigned> claimed;
+  for (unsigned slot = 0; slot < model::max_slots; ++slot)
+    if (berths[slot] != 0) claimed.push_back(slot);
+  return claimed;
 }
 
-std::size_t size_of_nodes(const NoteRecord& record) {
-  return sizeof Note::nodes_sum + claimed_slots(record) * sizeof Note::nodes[0];
+// Odd factors, so that no other inode of one node gives the same. Never 0.
+std::uint64_t sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes& nodes) {
+  std::uint64_t sum = 0;
+  for (const unsigned slot : claimed) sum += (nodes[slot] + 1) * (0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot);
+  return std::max<std::uint64_t>(sum, 1);
 }
 
-// Where they begin.
+constexpr std::size_t size_of_node = sizeof(std::uint64_t);
+
+char* begin_of_nodes(NoteRecord& record, std::size_t claimed) {
+  return std::end(record.command) - (claimed > most_nodes_told ? 1 : claimed) * size_of_node;
+}
+
+// Where they begin; nothing is told where not all of them are known.
 char* put_nodes(NoteRecord& record, const Note& note) {
-  char* const first = std::end(record.command) - size_of_nodes(record);
-  std::memcpy(first, &note.nodes_sum, sizeof note.nodes_sum);
-  char* node = first + sizeof note.nodes_sum;
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    if (record.berths[slot] == 0) continue;
-    std::memcpy(node, &note.nodes[slot], sizeof note.nodes[slot]);
-    node += sizeof note.nodes[slot];
-  }
+  const std::vector<unsigned> claimed = claimed_slots(record.berths);
+  const bool all_known = std::ranges::all_of(claimed, [&](unsigned slot) { return note.nodes[slot] != 0; });
+  if (!all_known && note.nodes_sum == 0) return std::end(record.command);
   record.flags |= tells_nodes_flag;
+  char* const first = begin_of_nodes(record, claimed.size());
+  if (claimed.size() > most_nodes_told) {
+    const std::uint64_t sum = note.nodes_sum != 0 ? note.nodes_sum : sum_of_nodes(claimed, note.nodes);
+    std::memcpy(first, &sum, size_of_node);
+    return first;
+  }
+  char* node = first;
+  for (const unsigned slot : claimed) {
+    std::memcpy(node, &note.nodes[slot], size_of_node);
+    node += size_of_node;
+  }
   return first;
 }
 
-void read_nodes(const NoteRecord& record, Note& note) {
-  const char* node = std::end(record.command) - size_of_nodes(record);
+void read_nodes(NoteRecord record, Note& note) {
+  const std::vector<unsigned> claimed = claimed_slots(record.berths);
+  const char* node = begin_of_nodes(record, claimed.size());
   note.command = std::string(record.command, strnlen(record.command, static_cast<std::size_t>(node - record.command)));
-  std::memcpy(&note.nodes_sum, node, sizeof note.nodes_sum);
-  node += sizeof note.nodes_sum;
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    if (record.berths[slot] == 0) continue;
-    std::memcpy(&note.nodes[slot], node, sizeof note.nodes[slot]);
-    node += sizeof note.nodes[slot];
+  if (claimed.size() > most_nodes_told) {
+    std::memcpy(&note.nodes_sum, node, size_of_node);
+    return;
+  }
+  for (const unsigned slot : claimed) {
+    std::memcpy(&note.nodes[slot], node, size_of_node);
+    node += size_of_node;
   }
 }
 
 }  // namespace
 
 std::vector<unsigned> Note::exchanged(const SlotNodes& now) const {
-  std::vector<unsigned> claimed, others;
-  std::uint64_t sum = 0;
-  bool all_there = true;
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
-    if (!names(slot) || nodes[slot] == 0) continue;
-    claimed.push_back(slot);
-    all_there = all_there && now[slot] != 0;
-    sum += node_term(slot, now[slot]);
-    if (now[slot] != 0 && nodes[slot] != node_mark(now[slot])) others.push_back(slot);
-  }
-  return others.empty() && all_there && sum != nodes_sum ? claimed : others;
+  const std::vector<unsigned> claimed = claimed_slots(berths.data());
+  if (nodes_sum != 0) return sum_of_nodes(claimed, now) == nodes_sum ? std::vector<unsigned>{} : claimed;
+  std::vector<unsigned> others;
+  for (const unsigned slot : claimed)
+    if (nodes[slot] != 0 && now[slot] != 0 && nodes[slot] != now[slot]) others.push_back(slot);
+  return others;
 }
 
 NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t directory) {

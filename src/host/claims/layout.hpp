@@ -64,7 +64,7 @@ struct NoteRecord {
   std::uint64_t memory_mib;
   std::uint64_t scope;             // of the directory and the keys: elsewhere, and for a recycled slot, it is no record
   std::uint8_t berths[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 berth k
-  char command[288];               // with tells_nodes its end is nodes_sum, and for each slot claimed two bytes, its node_mark
+  char command[288];               // with tells_nodes its end is the nodes' inodes; of more than most_nodes_told one sum of all
   std::uint64_t check;
 };
 static_assert(sizeof(NoteRecord) == 512 && alignof(NoteRecord) <= 8);
@@ -96,13 +96,9 @@ struct WrittenTicket {
 using SlotKeys = std::array<std::string, model::max_slots>;
 using SlotNodes = std::array<std::uint64_t, model::max_slots>;
 
-// The locked node of a unit lives as long as its claim, so what takes its place has another inode. Bits of it tell which of a
-// claim's nodes is another by now; but who makes files can have numbers skipped until they are the same again, so that one is,
-// a sum of them all tells: odd factors, so that no other number of one node gives it. Never 0.
-constexpr std::uint16_t node_mark(ino_t inode) { return static_cast<std::uint16_t>(inode % 65535 + 1); }
-constexpr std::uint64_t node_term(unsigned slot, ino_t inode) {
-  return (static_cast<std::uint64_t>(inode) + 1) * (0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot);
-}
+// The locked node of a unit lives as long as its claim, so what takes its place has another inode. All of it is told: who makes
+// files can have numbers skipped until any few bits are the same again. A note has room for so many.
+inline constexpr std::size_t most_nodes_told = 32;
 
 // What a claim's owner says of it. `process.uid` is not written: a reader puts the owner of the file there.
 struct Note {
@@ -114,17 +110,16 @@ struct Note {
   bool shared = false, share_with_any = false;
   bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
   std::array<std::uint8_t, model::max_slots> berths{};   // as in the record
-  std::array<std::uint16_t, model::max_slots> nodes{};   // node_mark of what was locked; 0: not told
-  std::uint64_t nodes_sum = 0;                           // of their node_term
+  SlotNodes nodes{};                                     // inodes of what was locked; 0: not told
+  std::uint64_t nodes_sum = 0;                           // of them all; 0: not told
 
   // `berth`: 0 exclusively, k + 1 berth k of the sharers. `node`: the inode of the unit's FIFO.
   void put(unsigned slot, unsigned berth, ino_t node) {
     berths[slot] = static_cast<std::uint8_t>(berth + 1);
-    nodes[slot] = node_mark(node);
-    nodes_sum += node_term(slot, node);
+    nodes[slot] = node;
   }
-  // The slots whose nodes are others by now; all of the claim where one is and nobody can tell which. `now`: the inode of the
-  // node of each slot claimed; 0: there is none.
+  // The slots whose nodes are others by now; all of the claim where one is, or may be, and nobody can tell which. `now`: the
+  // inode of the node of each slot claimed; 0: there is none.
   std::vector<unsigned> exchanged(const SlotNodes& now) const;
   bool names(unsigned slot, unsigned berth) const { return berths[slot] == berth + 1; }
   bool names(unsigned slot) const { return berths[slot] != 0; }

@@ -80,6 +80,11 @@ class HeldByNote {
   // not all of it could be read: it may speak of any.
   using Visit = std::function<void(const Note&, const std::vector<unsigned>&)>;
   bool for_each_held(int notes, const std::string& name, uid_t uid, const Visit& visit) {
+    return work_.of(uid, [&] { return read_held(notes, name, uid, visit); });
+  }
+
+ private:
+  bool read_held(int notes, const std::string& name, uid_t uid, const Visit& visit) {
     NoteBook book(open_at(notes, ".", O_RDONLY | O_DIRECTORY), about_.number);
     book.collect(name, uid);
     book.read(about_.keys, for_a_users_notes);
@@ -92,7 +97,6 @@ class HeldByNote {
     return book.unread().empty();
   }
 
- private:
   // Does this file say a ticket of its user's, whose FIFO is locked, that no other file before it says?
   bool says_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
@@ -105,7 +109,7 @@ class HeldByNote {
   // Does this file speak of a lock of its user, and no other file of his before it?
   std::optional<bool> speaks_first(int notes, const std::string& name, uid_t uid) {
     bool first = false;
-    const bool all_read = for_each_held(notes, name, uid, [&](const Note& note, const std::vector<unsigned>& slots) {
+    const bool all_read = read_held(notes, name, uid, [&](const Note& note, const std::vector<unsigned>& slots) {
       for (const unsigned slot : slots) first = spoken_of_.insert({uid, slot, note.berths[slot]}).second || first;
     });
     return first || all_read ? std::optional(first) : std::nullopt;
@@ -241,6 +245,24 @@ bool may_be_notes(const Entry& entry) {
          entry.found.st_size <= largest_note;
 }
 
+// Each file once; of each user the first, then of each the second, …: nobody's wait for the time that another's take.
+std::vector<Entry> live_notes_in_turn(int notes) {
+  std::vector<std::pair<unsigned, Entry>> numbered;
+  std::map<uid_t, unsigned> of_user;
+  std::set<FileNumber> seen;
+  for (const std::string& name : entries_in(notes)) {
+    Entry entry{name, {}};
+    if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
+    if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
+    const unsigned number = of_user[entry.found.st_uid]++;
+    numbered.emplace_back(number, std::move(entry));
+  }
+  std::ranges::stable_sort(numbered, {}, &std::pair<unsigned, Entry>::first);
+  std::vector<Entry> all;
+  for (auto& [number, entry] : numbered) all.push_back(std::move(entry));
+  return all;
+}
+
 }  // namespace
 
 std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted counted) {
@@ -251,13 +273,9 @@ std::set<unsigned> claimed_slots(int notes, const NotesAbout& about, Counted cou
       if (note.names(slot)) claimed.insert(slot);
   };
   HeldByNote held(about);
-  std::set<FileNumber> seen;
-  for (const std::string& name : entries_in(notes)) {
-    Entry entry{name, {}};
-    if (::fstatat(notes, name.c_str(), &entry.found, AT_SYMLINK_NOFOLLOW) != 0 || !may_be_notes(entry)) continue;
-    if (!seen.emplace(entry.found.st_dev, entry.found.st_ino).second || !may_have_live_notes(open_file(notes, name))) continue;
+  for (const Entry& entry : live_notes_in_turn(notes)) {
     const uid_t user = entry.found.st_uid;
-    if (held.has_time_for(user) && held.for_each_held(notes, name, user, count)) continue;
+    if (held.has_time_for(user) && held.for_each_held(notes, entry.name, user, count)) continue;
     if (counted == Counted::all_of_its_claim) continue;   // else who makes his notes too many keeps all slots
     for (unsigned slot = 0; slot < model::max_slots; ++slot) claimed.insert(slot);
     break;

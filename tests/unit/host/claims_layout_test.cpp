@@ -85,12 +85,13 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
-  EXPECT_EQ(read->command, std::string(288 - 8 - 2 - 1, 'x')) << "behind it lies what tells the node";
+  EXPECT_EQ(read->command, std::string(288 - 8 - 1, 'x')) << "behind it lies what tells the node";
   SlotNodes now{};
   const auto with = [&](std::uint64_t inode) { return now[4] = inode, now; };
   EXPECT_TRUE(read->exchanged(with(4711)).empty());
   EXPECT_EQ(read->exchanged(with(4712)), std::vector<unsigned>{4});
-  EXPECT_EQ(read->exchanged(with(4711 + 65535)), std::vector<unsigned>{4}) << "whoever has made as many files";
+  for (const unsigned bits : {16u, 32u, 48u, 63u})
+    EXPECT_EQ(read->exchanged(with(4711 + (std::uint64_t{1} << bits))), std::vector<unsigned>{4}) << "whoever makes many files";
   EXPECT_TRUE(read->exchanged(with(0)).empty()) << "there is none";
   EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
   EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
@@ -100,29 +101,55 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   EXPECT_FALSE(decode(record, keys, 7)) << "a recycled slot inherits no notes";
 }
 
-TEST(ClaimLayout, ANoteOfEverySlotTellsEveryNodeAndAnEmptyOneNone) {
+// Of the first `count` slots, read and written once more, as where its end is changed.
+std::optional<Note> note_of_slots(unsigned count, SlotNodes& nodes) {
   SlotKeys keys;
   Note note;
   note.id = "0123456789abcdef";
   note.command = std::string(1000, 'x');
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) {
+  for (unsigned slot = 0; slot < count; ++slot) {
     keys[slot] = "GPU-" + std::to_string(slot);
-    note.put(slot, 0, 65535u * slot + 1000 + slot);
+    note.put(slot, 0, nodes[slot] = 65535u * slot + 1000 + slot);
   }
   const auto read = decode(encode(note, keys, 7), keys, 7);
+  return read ? decode(encode(*read, keys, 7), keys, 7) : std::nullopt;
+}
+
+TEST(ClaimLayout, ANoteOfManySlotsTellsEachOfTheirNodes) {
+  SlotNodes now{};
+  const auto read = note_of_slots(most_nodes_told, now);
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->command, std::string(288 - 8 - 2 * model::max_slots - 1, 'x'));
-  SlotNodes now;
-  for (unsigned slot = 0; slot < model::max_slots; ++slot) now[slot] = 65535u * slot + 1000 + slot;
+  EXPECT_EQ(read->command, std::string(288 - 8 * most_nodes_told - 1, 'x'));
   EXPECT_TRUE(read->exchanged(now).empty());
-  ++now[7];
+  now[7] += 65535;
+  now[9] = 0;
   EXPECT_EQ(read->exchanged(now), std::vector<unsigned>{7});
-  now[7] += 65534;
-  EXPECT_EQ(read->exchanged(now).size(), model::max_slots) << "one of them";
+  ++now[8];
+  EXPECT_EQ(read->exchanged(now), (std::vector<unsigned>{7, 8}));
+}
+
+TEST(ClaimLayout, ANoteOfMoreSlotsTellsThatOneOfTheirNodesIsAnother) {
+  SlotNodes now{};
+  const auto read = note_of_slots(model::max_slots, now);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->command, std::string(288 - 8 - 1, 'x'));
+  EXPECT_TRUE(read->exchanged(now).empty());
+  for (const std::uint64_t other : {std::uint64_t{0}, now[7] + 65535, now[7] + (std::uint64_t{1} << 63)}) {
+    SlotNodes then = now;
+    then[7] = other;
+    EXPECT_EQ(read->exchanged(then).size(), model::max_slots);
+  }
+}
+
+TEST(ClaimLayout, ANoteOfNoSlotTellsNoNode) {
+  SlotKeys keys;
+  Note note;
+  note.id = "0123456789abcdef";
+  note.command = std::string(1000, 'x');
   Note empty;
   empty.id = note.id;
   empty.command = note.command;
-  EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 279u);
+  EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 287u);
 }
 
 TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
