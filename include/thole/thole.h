@@ -163,9 +163,10 @@ THOLE_EXPORT char *thole_bind(thole_machine *machine, const char *request, thole
  *   "try_ms": 0                   how long it may take once the GPUs have been looked at, where somebody keeps the claims
  *                                 locked (for that up to 5 s) or the last programs on them are ending; then THOLE_CANCELLED.
  *                                 For a try in a thread that has signals to hear; 0: as long as it takes
- *   "tell_fd"                     a descriptor (best a pipe that does not block) to which lines of JSON are written as the wait
- *                                 goes on: {"caution": "…"}, what keeps it from the line, within 2 s who keeps the claims
- *                                 locked; and once, where it waits in line, {"why", "position", "promise"} as thole_plan tells
+ *   "tell_fd"                     a descriptor (best a pipe that does not block; what finds it full is left out) to which lines
+ *                                 of JSON are written as the wait goes on: {"caution": "…"}, what keeps it from the line,
+ *                                 within 2 s who keeps the claims locked; and once, where it waits in line, {"why",
+ *                                 "position", "promise"} as thole_plan tells
  *   "not_started": false          refuse where the driver shows this process on a GPU: it would not see what it claims
  *   "command": "training"         what others see the GPU is used for; the program's own command line if absent
  * wait_ms: how long to wait at most; 0 does not wait. cancel_fd: a descriptor that ends the wait when it becomes readable or is

@@ -150,7 +150,7 @@ class Child(_native.Owner):
             try:
                 if group:
                     self._signal_group(number)
-                else:
+                if not group or os.getpgid(self.pid) != self.pid:  # it may have gone into another one
                     os.kill(self.pid, number)  # a zombie at worst: it was not waited for yet
             except ProcessLookupError:
                 return False
@@ -223,8 +223,8 @@ def setup_part() -> bytes | _wire.Part:
     sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
     here = os.getcwd()
     told = {
-        "path": [entry or here for entry in sys.path],
-        "argv": sys.argv,
+        "path": [str.__str__(entry) or here for entry in sys.path if isinstance(entry, str)],  # what imports look at
+        "argv": [str.__str__(word) if isinstance(word, str) else str(word) for word in sys.argv],
         "main": _pickling.script_for_workers(),
         "package": getattr(sys.modules.get("__main__"), "__package__", None),
     }

@@ -91,9 +91,8 @@ class Patience:
         log = logging.getLogger("tholepin")
         log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
         shown = log.isEnabledFor(logging.INFO) and log.hasHandlers()
-        if not self.quiet and not shown and sys.stderr is not None:
-            sys.stderr.write(text(lines))
-            sys.stderr.flush()
+        if not self.quiet and not shown:
+            to_stderr(text(lines))
         if self._on_wait is not None:
             self._on_wait(told)
 
@@ -180,9 +179,21 @@ def say(caution: str, quiet: bool) -> None:
     log = logging.getLogger("tholepin")
     if log.hasHandlers():
         log.warning("%s", caution)
-    elif not quiet and sys.stderr is not None:
-        sys.stderr.write(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
-        sys.stderr.flush()
+    elif not quiet:
+        to_stderr(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
+
+
+def to_stderr(text: str) -> None:
+    """As far as that takes it: nobody gives up what he waits for, or has, for want of somebody who reads of it. Past Python's
+    own buffer, which would keep what was not taken and end the program with status 120."""
+    stream = sys.stderr
+    with contextlib.suppress(OSError, ValueError):
+        if stream is not None and stream is sys.__stderr__:
+            stream.flush()
+            os.write(stream.fileno(), text.encode(stream.encoding, "backslashreplace"))
+        elif stream is not None:
+            stream.write(text)
+            stream.flush()
 
 
 class Canceller:

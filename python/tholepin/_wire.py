@@ -15,7 +15,7 @@ Worker processes import this module, so it imports little and late.
 from __future__ import annotations
 
 import os
-from _socket import MSG_DONTWAIT, MSG_PEEK
+from _socket import AF_UNIX, MSG_DONTWAIT, MSG_PEEK, SOCK_SEQPACKET, socketpair
 from _struct import Struct
 from errno import EMFILE
 
@@ -44,6 +44,14 @@ OUT_OF_BAND = 1
 
 _ANCILLARY = 64  # enough for two descriptors
 _NO_FDS: list[int] = []
+
+
+def pair() -> tuple[Socket, Socket]:
+    """A connection that blocks, whatever ``socket.setdefaulttimeout`` says, or stands for ``socket.socket``."""
+    near, far = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    near.settimeout(None)
+    far.settimeout(None)
+    return near, far
 
 
 class Part:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from _socket import socket as _Socket
+from posix import getpid
 
 from . import _wire
 
@@ -59,6 +60,7 @@ def connected(number: int) -> tuple[_Socket, memoryview]:
     """The connection at this descriptor, after its first packet (:func:`tholepin._start.setup_part`), and room for the next
     ones."""
     connection = _Socket(-1, -1, -1, number)
+    connection.settimeout(None)
     room = memoryview(bytearray(_wire.ROOM))
     first = _wire.receive(connection, room)
     if first is None:
@@ -201,6 +203,7 @@ class _Worker:
         self.begun: _wire.Packet | None = None  # and not loaded yet: MainNeeded
 
     def run(self) -> None:
+        self.pid = getpid()
         self.ready = self.ready or self.get_ready()
         if self.ready:
             self.work()
@@ -218,7 +221,7 @@ class _Worker:
             try:
                 initializer, arguments = packet.load(loads)
                 del packet
-                initializer(*arguments)
+                self.alone(lambda: initializer(*arguments))
             except MainNeeded:
                 self.begun = packet
                 raise
@@ -262,6 +265,27 @@ class _Worker:
             while packet is not None and packet.kind == _wire.NO_MORE:  # of a chunk that was over by then
                 packet = _wire.receive(connection, room)
 
+    def alone(self, run: Callable[[], Any]) -> Any:
+        """What this gives, in the worker itself. A copy of it that was forked there goes no further: what lies in the socket is
+        not for it, nor is what stands around a line of the main script."""
+        try:
+            result = run()
+        except BaseException as problem:
+            self.end_a_copy(problem)
+            raise
+        self.end_a_copy()
+        return result
+
+    def end_a_copy(self, problem: BaseException | None = None) -> None:
+        if getpid() == self.pid:
+            return
+
+        def end() -> None:
+            if problem is not None:
+                raise problem
+
+        _to_the_end(end)
+
     def compute(self, packet: _wire.Packet) -> Any:
         packet.check()
         function = self.functions.get(packet.function)
@@ -271,6 +295,10 @@ class _Worker:
                 del self.functions[next(iter(self.functions))]
             self.functions[packet.function] = function
         kind, given = packet.kind, packet.load(loads)
+        does = function
+        return self.alone(lambda: self.results(kind, does, given))
+
+    def results(self, kind: int, function: Callable[..., Any], given: Any) -> Any:
         if kind == _wire.MAP:
             return [function(given[0])] if len(given) == 1 else [function(one) for one in self.while_it_may(given)]
         if kind == _wire.STARMAP:
@@ -283,6 +311,7 @@ class _Worker:
 
         due = monotonic() + _BETWEEN_LOOKS
         for one in given:
+            self.end_a_copy()
             if monotonic() >= due:
                 if _wire.next_kind(self.connection) == _wire.NO_MORE:
                     raise _NoMore

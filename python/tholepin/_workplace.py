@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import socket
+from _socket import MSG_DONTWAIT
 
 from . import _start, _wire
 from ._chunks import Chunk
@@ -30,7 +30,7 @@ class Worker:
         self.chunks: dict[int, Chunk] = {}  # sent and not answered, oldest first
         self.taken = 0  # chunks that it was given
         self.refusal: BaseException | None = None  # why it was to begin no more
-        self.near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.near, self.far = _wire.pair()
         try:
             with open(os.devnull, "rb") as nothing:
                 _start.start(
@@ -53,7 +53,7 @@ class Worker:
         """A chunk that it has not begun with."""
         while True:
             try:
-                packet = _wire.receive(self.far, room, socket.MSG_DONTWAIT)
+                packet = _wire.receive(self.far, room, MSG_DONTWAIT)
             except BlockingIOError:
                 return None
             if packet is not None and packet.kind == _wire.NO_MORE:
@@ -78,7 +78,7 @@ class Worker:
             return
         self.refusal = problem
         try:
-            _wire.send(self.near, _wire.NO_MORE, 0, 0, b"", b"", socket.MSG_DONTWAIT)
+            _wire.send(self.near, _wire.NO_MORE, 0, 0, b"", b"", MSG_DONTWAIT)
         except OSError:
             pass  # it is told again
 
@@ -87,7 +87,7 @@ class Worker:
         if self.ready:  # else nothing was sent to it but what it needs to become so
             self.unread(room)
         try:
-            _wire.send(self.near, _wire.STOP, 0, 0, b"", b"", socket.MSG_DONTWAIT)
+            _wire.send(self.near, _wire.STOP, 0, 0, b"", b"", MSG_DONTWAIT)
         except OSError:
             pass  # it ends by signals, at the latest
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
-import socket
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Sequence, Union
 
 from . import _pickling, _shares, _start, _waiting, _wire, words
@@ -159,8 +159,8 @@ def _start_function(
     directory: str | None,
     descriptors: Mapping[int, int],
 ) -> None:
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with near, far:
+    near, far = _wire.pair()
+    with contextlib.closing(near), contextlib.closing(far):
         setup, work = _start.setup_part(), _pickling.dumped((template.target, template.args, template.kwargs))
         _wire.send(near, 0, 0, 0, setup, b"")
         _wire.send(near, _wire.CALL, 0, 0, b"", work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import threading
@@ -10,6 +11,7 @@ from typing import Any, Callable, Generic, Iterator, TypeVar, Union
 
 from . import words
 from ._sleepers import Sleepers
+from ._waiting import to_stderr
 
 Result = TypeVar("Result")
 Callback = Callable[[Any], object]
@@ -140,19 +142,19 @@ class _Bar:
     def advance(self, number: int) -> None:
         self._done += number
         if self._bar is not None:
-            self._bar.update(number)
+            with contextlib.suppress(OSError, ValueError):  # nobody's results are lost for want of somebody who reads of them
+                self._bar.update(number)
         elif self._tell is not None:
             self._tell(self._done, self._done if self._total is None else self._total)
 
     def close(self) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.close()
 
 
 def _line(done: int, total: int) -> None:
-    import sys
-
-    print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+    to_stderr(f"\r{done}/{total}" + ("\n" if done == total else ""))
 
 
 class Results(Iterator[Any]):

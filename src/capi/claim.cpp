@@ -1,4 +1,5 @@
 // Claims of the C ABI.
+#include <poll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -89,9 +90,11 @@ class TryAlarm {
   Fd timer_;
 };
 
-// A line; who has gone, or does not read, misses it.
+// A line; who has gone, or does not read, misses it: a full pipe that blocks is not waited for.
 void tell(int fd, const model::Json& what) {
   const std::string line = model::dump(what, -1) + "\n";
+  pollfd to{fd, POLLOUT, 0};
+  if (::poll(&to, 1, 0) <= 0) return;
   const NoPipeSignal quiet;
   (void)!::write(fd, line.data(), line.size());
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
+#include "base/stream.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "cli/outlet.hpp"
@@ -73,7 +74,7 @@ void give_frame(std::string_view text, bool colors, std::size_t rows, bool first
 
 bool put_bytes(int fd, std::string_view bytes) {
   if (Outlet* const outlet = Outlet::current()) return outlet->put(fd, bytes);
-  return write_all(fd, bytes);
+  return put_all(fd, bytes);
 }
 
 }  // namespace thole::cli

@@ -33,6 +33,9 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
     } else {
       entry.values.push_back(scalar_text(node, path));
     }
+    for (const std::string& value : entry.values)   // each is a word, a name or a path
+      if (value.find('\0') != std::string::npos)
+        throw Error(ErrorCode::usage, fmt::format("{}:{}: {} holds a zero byte", path, entry.line, printable(entry.key, 60)));
     entries.push_back(std::move(entry));
   }
 }

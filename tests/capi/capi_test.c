@@ -315,6 +315,13 @@ static void who_keeps_the_claims_locked_is_told(void) {
   CHECK(read(ends[0], told, sizeof told - 1) > 0 && strchr(told, '\n') == told + strlen(told) - 1);
   snprintf(pid, sizeof pid, "locked: pid %d", (int)getpid());
   CHECK(strncmp(told, "{\"caution\":", 11) == 0 && strstr(told, pid) && strstr(told, "/alloc"));
+  char filling[4096] = ""; /* a full pipe that blocks is not waited for */
+  CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+  while (write(ends[1], filling, sizeof filling) > 0) continue;
+  CHECK(fcntl(ends[1], F_SETFL, 0) == 0);
+  snprintf(request, sizeof request, "{\"tell_fd\": %d, \"try_ms\": 2500}", ends[1]);
+  CHECK(claim_error(machine, request, 0, -1, NULL, 0) == THOLE_CANCELLED);
+  snprintf(request, sizeof request, "{\"tell_fd\": %d}", ends[1]);
   close(alloc);
   close(ends[0]); /* who does not listen costs nothing */
   thole_claim *all = must_claim(machine, "{\"gpus\": 8}", 0);

@@ -1,6 +1,8 @@
 # ctest: timeout 300
 """Who waits says so: on stderr, to the logger, to a callback."""
+import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -8,6 +10,7 @@ import threading
 import pytest
 
 import tholepin
+from tholepin import _native
 
 ALL = 8
 STARTS = {
@@ -99,3 +102,29 @@ def test_a_wait_in_a_thread_is_told_too(other, capfd):
     thread.start()
     thread.join()
     assert told and capfd.readouterr().err.startswith("thole: waiting, next in line")
+
+
+WAITS = """
+import sys, tholepin
+if sys.argv[1] == "closed": sys.stderr.close()
+if sys.argv[1] == "progress":
+    with tholepin.Pool(gpus=1) as pool: print(sum(pool.imap(abs, range(100), progress=True)))
+else: print(len(tholepin.claim(1, wait=60).indices))
+"""
+
+
+@pytest.mark.parametrize("how", ["full", "nobody reads", "closed", "progress"])
+def test_who_waits_goes_on_where_nobody_reads_of_it(other, how, tmp_path):
+    """Nor is what was computed lost; and the program ends with its own status."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open("/dev/full", "w") as full:
+        program = subprocess.Popen([sys.executable, "-c", WAITS, how], stdout=subprocess.PIPE, text=True,
+                                   stderr=writing if how == "nobody reads" else full)
+        os.close(writing)
+        while not json.loads(subprocess.check_output([_native.program(), "status", "--json"]))["queue"]:
+            assert program.poll() is None
+        other.stdin.write(b"\n")
+        other.stdin.flush()
+        assert program.communicate(timeout=100)[0] == ("4950\n" if how == "progress" else "1\n")
+    assert program.returncode == 0

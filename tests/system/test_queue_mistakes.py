@@ -58,6 +58,8 @@ def test_a_mistake_in_a_submission(queue, words, says, hint):
     [
         ("", "no jobs"),
         ("[[job]]\nname = 'a'\n", "command is missing"),
+        ('[[job]]\ncommand = ["echo", "x\\u0000y"]\n', ":2: command holds a zero byte"),
+        ('[[job]]\ncommand = "echo {v}"\ngrid.v = ["a", "x\\u0000y"]\n', ":3: grid.v holds a zero byte"),
         ("[[job]]\ncomand = ['true']\n", "jobs.toml:2: unknown key"),
         ("[[job]]\ncommand = ['true']\ngpus = 'many'\n", "jobs.toml:1: --gpus"),
         ("[[job]]\ncommand = ['true']\nhold = 1\n", "hold is true or false"),

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t one_read = 64 * 1024;
 
 std::string read_to_the_end(int fd, const std::string& name) {
-  std::optional<std::string> text = read_all(fd, std::numeric_limits<std::size_t>::max());
+  std::optional<std::string> text = await_all(fd, std::numeric_limits<std::size_t>::max());
   if (!text) throw Error(ErrorCode::unavailable, "cannot read the items").about(name).because(errno);
   return *std::move(text);
 }

@@ -31,7 +31,7 @@ std::string read_input(const Context& context, const std::string& path, std::str
     context.note(fmt::format("reading {} from the terminal; Ctrl-D ends {}", what, what == "lines" ? "them" : "it"));
   const Fd file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
-  std::optional<std::string> text = read_all(file.get(), most_of_input + 1);
+  std::optional<std::string> text = await_all(file.get(), most_of_input + 1);
   if (!text) throw Error(ErrorCode::usage, "cannot read").about(path).because(errno);
   if (text->size() > most_of_input) throw Error(ErrorCode::usage, "more than 1 GiB").about(path);
   return *std::move(text);

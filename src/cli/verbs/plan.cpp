@@ -80,7 +80,7 @@ class Lines {
     buffer_.resize(had + piece);
     ssize_t got;
     do got = ::read(STDIN_FILENO, buffer_.data() + had, piece);
-    while (got < 0 && errno == EINTR);
+    while (got < 0 && (errno == EINTR || (errno == EAGAIN && is_readable_by(STDIN_FILENO, std::nullopt))));
     buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0) throw Error(ErrorCode::unavailable, "cannot read the requests").about("stdin").because(errno);
     return got > 0;

@@ -52,7 +52,7 @@ bool is_packed(std::string_view text) {
 std::string text_of(const std::string& path, bool& again) {
   const Fd file = path == "-" ? Fd() : open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOCTTY);
   const int fd = path == "-" ? STDIN_FILENO : file.get();
-  auto text = fd < 0 ? std::nullopt : read_all(fd, largest_import);
+  auto text = fd < 0 ? std::nullopt : await_all(fd, largest_import);
   if (!text) throw Error(ErrorCode::usage, "cannot read the topology file").about(printable(path, 200)).because(errno);
   struct stat status {};
   again = path != "-" && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);

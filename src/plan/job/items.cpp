@@ -25,6 +25,8 @@ class CsvReader {
       const std::size_t line = line_;
       row.clear();
       read_row(row);
+      if (std::ranges::any_of(row, [](const std::string& cell) { return cell.find('\0') != std::string::npos; }))
+        fail(line, "a cell holds a zero byte, so it can be no argument");
       if (result.columns.empty()) {
         check_names(row, line);
         result.columns = row;

@@ -98,6 +98,7 @@ class Home:
 def _user_of(connection: Connection) -> int:
     """Who has connected."""
     with socket.socket(fileno=os.dup(connection.fileno())) as its:
+        its.settimeout(None)  # or the connection, too, does not block any more where socket.setdefaulttimeout was called
         _, user, _ = struct.unpack("3i", its.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         return int(user)
 
