@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_looked_at = 20;       // of its running tasks
 
-bool is_paused(port::JobReader& jobs, const model::Job& job) {
+bool has_paused_tasks(port::JobReader& jobs, const model::Job& job) {
   if (job.counts[model::TaskState::running] == 0) return false;
   return std::ranges::any_of(jobs.tasks(job.id, 0, most_looked_at, {model::TaskState::running}), &model::Task::paused);
 }
@@ -28,7 +28,7 @@ std::optional<app::OwnJob> own_job(Context& context, const std::string& word) tr
     const model::TaskCounts counts = app::counts_of(job);
     const bool is_over =
         counts[model::TaskState::queued] + counts[model::TaskState::held] + counts[model::TaskState::running] == 0;
-    if (!is_over) found = {job.id, job.name, counts[model::TaskState::held] > 0, is_paused(jobs, job)};
+    if (!is_over) found = {job.id, job.name, counts[model::TaskState::held] > 0, has_paused_tasks(jobs, job)};
   }
   return found;
 } catch (const Error&) {

@@ -16,7 +16,7 @@
 namespace thole::host {
 namespace {
 
-constexpr unsigned long xfs = 0x58465342;        // XFS_SB_MAGIC, which no header for programs has
+constexpr unsigned long xfs_magic = 0x58465342;        // XFS_SB_MAGIC, which no header for programs has
 
 // As the kernel names its block device, with `!` for `/`. Empty: it has none.
 std::string device_name(const Fd& file) {
@@ -45,7 +45,7 @@ std::uint64_t mounting_of(const Fd& file) {
   switch (static_cast<unsigned long>(kind.f_type)) {
     case EXT4_SUPER_MAGIC: type = "ext4", name = device_name(file); break;   // ext2 and ext3 too
     case F2FS_SUPER_MAGIC: type = "f2fs", name = device_name(file); break;
-    case xfs: type = "xfs", name = device_name(file); break;
+    case xfs_magic: type = "xfs", name = device_name(file); break;
     case BTRFS_SUPER_MAGIC: type = "btrfs", name = btrfs_name(file); break;
     default: return 0;
   }

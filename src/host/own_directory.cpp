@@ -32,7 +32,7 @@ constexpr const char* settled = "settled";
 constexpr int most_attempts = 400;
 constexpr std::size_t digits = 8;
 constexpr std::size_t names_for_one_asked = 1024;   // whose they are is told by a sample
-constexpr std::size_t a_crowd = 200'000;              // a tenth of a second
+constexpr std::size_t a_crowd_of_names = 200'000;              // a tenth of a second
 
 std::function<void(const std::string&)> told_of_crowds;
 // Of a thread: what all shared would need a lock, which a child could find taken.
@@ -107,7 +107,7 @@ class Names {
   void add(uid_t owner) { ++asked_[owner]; }
 
   void tell_of_crowd(const std::string& base) const {
-    if (all_ < a_crowd || asked_.empty()) return;
+    if (all_ < a_crowd_of_names || asked_.empty()) return;
     const auto most = std::ranges::max_element(asked_, {}, [](const auto& owner) { return owner.second; });
     const auto [crowd, is_new] = crowds.try_emplace(base);
     crowd->second = fmt::format("{0} has {1} names, most of them {2}'s, and each command of yours reads them all; {2} or root "

@@ -34,7 +34,7 @@ std::string done_of(const Job& job) {
   return job.tasks == 1 ? "" : fmt::format("{}/{}", job.counts.ended(), job.tasks);
 }
 
-std::string gpus_of(const app::JobLine& line) {
+std::string gpus_shown(const app::JobLine& line) {
   const std::vector<std::string>& gpus = line.gpus.empty() ? line.last_gpus : line.gpus;
   if (!gpus.empty()) return join(gpus, ",");
   return line.job.gpus == 0 ? "-" : fmt::format("({})", line.job.gpus);
@@ -154,7 +154,7 @@ std::string render_jobs(const app::JobList& list, const Screen& screen) {
                  {printable(job.name.empty() ? job.command : job.name, 200)},
                  {line.state, {}, ink_of_state(line.state)},
                  {done_of(job)},
-                 {gpus_of(line)},
+                 {gpus_shown(line)},
                  {run_time(line, list.now)},
                  {note_of(line, list)}};
     rows.push_back(std::move(row));

@@ -29,7 +29,7 @@ constexpr Option plan_options[] = {
    [](PlanOptions& o, const Word&) { o.batch = true; }},
 };
 
-constexpr std::size_t longest_line = 64u << 20;  // a machine of thousands of CPUs has a few MiB
+constexpr std::size_t longest_request = 64u << 20;  // a machine of thousands of CPUs has a few MiB
 
 struct InputLine {
   std::string_view text;                       // without its end
@@ -46,7 +46,7 @@ class Lines {
       const std::size_t end = buffer_.find('\n', searched_);
       if (end != std::string::npos) return give(line, end);
       searched_ = buffer_.size();
-      if (searched_ - begin_ > longest_line) {
+      if (searched_ - begin_ > longest_request) {
         skipping_ = true;
         begin_ = searched_ = 0;
         buffer_.clear();

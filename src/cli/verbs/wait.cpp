@@ -106,7 +106,7 @@ std::optional<model::JobId> job_around(const Context& context, port::JobStore& j
   return job;
 }
 
-bool is_paused(port::JobReader& jobs, const model::Job& job) {
+bool stands_still(port::JobReader& jobs, const model::Job& job) {
   constexpr std::uint64_t most = 128;            // running tasks of one job that are looked at
   if (job.counts[model::TaskState::running] == 0) return false;
   const auto running = jobs.tasks(job.id, 0, most, {model::TaskState::running});
@@ -128,7 +128,7 @@ void tell_of_kept_back(const Context& context, port::JobReader& jobs, const std:
     const model::TaskCounts counts = app::counts_of(job);
     queued = queued || counts[model::TaskState::queued] > 0;
     if (counts[model::TaskState::queued] > 0) continue;
-    if (is_paused(jobs, job)) paused.push_back(std::to_string(job.id));
+    if (stands_still(jobs, job)) paused.push_back(std::to_string(job.id));
     else if (counts[model::TaskState::held] > 0 && counts[model::TaskState::running] == 0)
       held.push_back(std::to_string(job.id));
   }

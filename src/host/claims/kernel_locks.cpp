@@ -28,7 +28,7 @@
 namespace thole::host {
 namespace {
 
-constexpr unsigned a_crowd = 1000;
+constexpr unsigned a_crowd_of_locks = 1000;
 
 template <typename T>
 bool take_number(std::string_view text, T& value, int base) {
@@ -143,13 +143,13 @@ std::string crowd_of(std::string_view text) {
     if (const auto uid = taker_among({pid}).uid) of_user[*uid] += locks;
   constexpr const char* unread = "who holds what cannot be read to its end";
   const Most most = most_of(of_user);
-  if (of_open_files >= a_crowd && of_open_files > most.locks) {
+  if (of_open_files >= a_crowd_of_locks && of_open_files > most.locks) {
     const Most seen = most_of_open_files(files);
-    const bool is_his = seen.locks >= a_crowd;
+    const bool is_his = seen.locks >= a_crowd_of_locks;
     return fmt::format("{} keeps {} locks of open files and more: {}", is_his ? seen.name : "somebody",
                        is_his ? seen.locks : of_open_files, unread);
   }
-  if (most.locks < a_crowd) return "somebody keeps more locks of files than can be read";
+  if (most.locks < a_crowd_of_locks) return "somebody keeps more locks of files than can be read";
   return fmt::format("{} keeps {} locks of files and more: {}", most.name, most.locks, unread);
 }
 

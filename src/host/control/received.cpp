@@ -19,11 +19,11 @@
 namespace thole::host {
 namespace {
 
-constexpr std::size_t longest_line = 4096;
+constexpr std::size_t longest_line_received = 4096;
 
 // The whole answer, with the locks where it is one.
 void hand_on(int keeper, Answer& answer, const port::CheckLocks& check, int to) {
-  while (answer.text.find('\n') == std::string::npos && answer.text.size() < longest_line)
+  while (answer.text.find('\n') == std::string::npos && answer.text.size() < longest_line_received)
     if (!receive(keeper, answer, true)) return;
   std::vector<int> locks;
   for (const Fd& fd : answer.fds) locks.push_back(fd.get());

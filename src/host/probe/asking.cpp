@@ -20,17 +20,17 @@ namespace {
 constexpr Millis asking_poll{5};                           // flock has no deadline; this is the price of one
 
 // "asking|abandoned PROBE ISO-TIME ASKER", as this user's own processes have written it.
-struct Note {
+struct ProbeNote {
   bool abandoned = false;
   std::string probe;                                       // its pid; "0" before there is one
   std::optional<WallTime> since;
   pid_t asker = 0;
 };
 
-Note read_note(const std::string& path) {
+ProbeNote read_note(const std::string& path) {
   const std::string text = read_file(path, 256).value_or("");
   const auto words = split(trim(text), ' ');
-  Note note;
+  ProbeNote note;
   note.abandoned = text.starts_with("abandoned ");
   if (words.size() < 3) return note;
   note.probe = words[1];
@@ -40,7 +40,7 @@ Note read_note(const std::string& path) {
 }
 
 // Else its note has outlived it, and who has the lock now is about to write his own.
-bool is_there(const std::string& probe) {
+bool lives(const std::string& probe) {
   const auto pid = parse_u64(probe);
   return pid && read_process(static_cast<pid_t>(*pid));
 }
@@ -62,12 +62,12 @@ std::optional<AskingLock::Occupied> AskingLock::take(SteadyTime deadline) {
       continue;
     }
     if (taken) return std::nullopt;
-    const Note note = read_note(path_);
+    const ProbeNote note = read_note(path_);
     const auto occupied = [&](std::string why) {
       if (!note.probe.empty()) why += " (process " + note.probe + ")";
       return Occupied{std::move(why), note.since};
     };
-    if (note.abandoned && is_there(note.probe)) return occupied("an earlier probe is stuck in the driver and cannot be killed");
+    if (note.abandoned && lives(note.probe)) return occupied("an earlier probe is stuck in the driver and cannot be killed");
     if (asker_stands_still(note.asker) && is_in_place() && ::unlink(path_.c_str()) == 0) continue;
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now >= deadline) return occupied("another probe has been waiting for the driver");

@@ -39,7 +39,7 @@ namespace thole::host {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t longest_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
+constexpr std::size_t longest_probe_line = 1u << 20, longest_answer = 16u << 20;  // a probe gone mad must not fill our memory
 constexpr int kill_patience_ms = 100;
 constexpr const char *answered = ".last", *late_answer = ".late";   // files
 
@@ -163,7 +163,7 @@ ProbeOutcome ProbeRunner::hear(Pending& question, SteadyTime deadline, const OnR
     if (n <= 0) return {ProbeOutcome::End::crashed, describe_end(), {}};
     buffer_.append(bytes, static_cast<std::size_t>(n));
     taken += static_cast<std::size_t>(n);
-    if (buffer_.size() > longest_line || taken > longest_answer) {
+    if (buffer_.size() > longest_probe_line || taken > longest_answer) {
       discard();
       return {ProbeOutcome::End::crashed, "it sent endless data", {}};
     }

@@ -31,11 +31,11 @@ ShownEnvironment words_in(MemoryFile& environ) {
 
 // What /proc/PID/stat says of its memory, without waiting for it (fields 26, 50 and 51 of proc(5)).
 constexpr std::uint64_t hidden_code = 1;
-struct Layout {
+struct MemoryLayout {
   std::uint64_t code = 0, environment = 0, end_of_environment = 0;
 };
 
-std::optional<Layout> layout_of(const std::string& process) {
+std::optional<MemoryLayout> layout_of(const std::string& process) {
   const auto text = read_file(process + "/stat", 4096);
   const auto end_of_name = text ? text->rfind(')') : std::string::npos;
   if (end_of_name == std::string::npos) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<Layout> layout_of(const std::string& process) {
   const auto field = [&](std::size_t number) -> std::uint64_t {
     return fields.size() > number - 3 ? parse_u64(fields[number - 3]).value_or(0) : 0;
   };
-  return Layout{field(26), field(50), field(51)};
+  return MemoryLayout{field(26), field(50), field(51)};
 }
 
 // For a moment of its execve(2) a process has a new memory and no words in it yet: it would pass for one without any. The
@@ -60,7 +60,7 @@ ShownEnvironment environment_of_first(pid_t pid) {
     environment = words_in(file);
     if (environment.why != 0 || !environment.words.empty()) break;
     errno = 0;
-    const std::optional<Layout> layout = layout_of(path);
+    const std::optional<MemoryLayout> layout = layout_of(path);
     if (!layout && is_want(errno)) environment.why = errno;
     if (!layout || (layout->code > hidden_code && layout->environment == layout->end_of_environment)) break;
     if (layout->code <= hidden_code && executable_of(pid).empty()) break;

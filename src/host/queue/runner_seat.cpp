@@ -49,7 +49,7 @@ bool is_same(int one, int other) {
 }
 
 // Once it was given up its number is free for others, such as this look.
-bool is_kept(const Fd& look) {
+bool is_own_seat(const Fd& look) {
   return own_seat.by == ::getpid() && own_seat.file != look.get() && is_same(own_seat.file, look.get());
 }
 
@@ -73,7 +73,7 @@ Fd open_what_was_seen(const Fd& look, int flags) {
 Fd open_seat(const std::string& name, const Fd& seat) {
   for (;;) {
     const Fd look = look_for(name);
-    if (look && (is_same(look.get(), seat.get()) || is_kept(look))) return Fd();
+    if (look && (is_same(look.get(), seat.get()) || is_own_seat(look))) return Fd();
     Fd file = look ? open_what_was_seen(look, O_RDWR)
                    : create_at(AT_FDCWD, name.c_str(), O_RDWR | O_EXCL | O_NOFOLLOW, 0600);
     if (file) return file;
@@ -150,7 +150,7 @@ void check_seat(const std::string& name) { static_cast<void>(open_seat(name, Fd(
 // Asked twice, since the number of one who has ended may be another's by the time he is looked at.
 SeatLook look_at_seat(const std::string& name) {
   const Fd look = look_for(name);
-  if (look && is_kept(look)) return {SeatLook::kept, ::getpid()};
+  if (look && is_own_seat(look)) return {SeatLook::kept, ::getpid()};
   const Fd file = look ? open_what_was_seen(look, O_RDONLY) : Fd();
   if (!file && !look && says_absent(errno)) return {SeatLook::missing, 0};
   if (!file) cannot_open_seat(name);             // not "empty": another runner would be started for it

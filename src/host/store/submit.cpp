@@ -86,7 +86,7 @@ JobRow insert(Database& db, const port::Submission& wanted, WallTime now) {
       terms.time ? std::optional(terms.time->count()) : std::nullopt, wanted.tasks, row.per_item, wanted.tasks, now, row.open,
       row.due);
   const auto id = row.job.id = static_cast<JobId>(db.last_id());
-  const std::string packed = model::pack(spec), command = command_line(spec.argv).substr(0, most_command_columns),
+  const std::string packed = model::pack(spec), command = thole::command_line(spec.argv).substr(0, most_command_columns),
                     tags = join(spec.tags, "\n");
   db.run("INSERT INTO job_spec(id, command, tags, environment, columns, spec) VALUES(?, ?, ?, ?, ?, ?)", id, command, tags,
          environment_id(db, spec.environment), wanted.items.columns(), Blob{packed});

@@ -72,7 +72,7 @@ class LineWords {
   bool good_ = true;
 };
 
-constexpr std::uint64_t most_cpus = 1u << 16, most_mib = std::uint64_t{1} << 43;
+constexpr std::uint64_t most_cpus = 1u << 16, most_memory_mib = std::uint64_t{1} << 43;
 
 void read_cpu(LineWords& words, Topology& topology) {
   model::Cpu& cpu = topology.cpus.emplace_back();
@@ -86,7 +86,7 @@ void read_cpu(LineWords& words, Topology& topology) {
 void read_node(LineWords& words, Topology& topology) {
   model::NumaNode& node = topology.numa.emplace_back();
   node.id = words.must<int>(most_cpus);
-  words.whole(node.memory_mib, 10, most_mib);
+  words.whole(node.memory_mib, 10, most_memory_mib);
 }
 
 void read_nic(LineWords& words, Topology& topology) {

@@ -33,13 +33,13 @@ namespace {
 constexpr unsigned mask_word = 64;             // NVML hands out masks in words of 64 CPUs
 
 // Some CPUs of one physical core. As the tuple of CPU numbers that the original compares and sorts by.
-struct Core {
+struct CompatCore {
   unsigned lowest = 0;                         // its first CPU
   unsigned physical = 0;
   std::uint64_t threads = 0;                   // which of the physical core's siblings
 
-  bool operator==(const Core&) const = default;
-  bool operator<(const Core& other) const {
+  bool operator==(const CompatCore&) const = default;
+  bool operator<(const CompatCore& other) const {
     if (physical != other.physical || lowest != other.lowest) return lowest < other.lowest;
     const int differ = std::countr_zero(threads ^ other.threads);
     if (differ == mask_word) return false;
@@ -48,7 +48,7 @@ struct Core {
     return mine ? rest != 0 : rest == 0;
   }
 };
-using Cores = std::vector<Core>;
+using Cores = std::vector<CompatCore>;
 
 // What each GPU is given, as numbers of bundles; a bundle has its head first.
 using Indices = std::vector<std::size_t>;
@@ -120,7 +120,7 @@ Cores Original::grouped(const CpuSet& cpus) const {
     const auto& siblings = siblings_[physical];
     cores[at[physical]].threads |= std::uint64_t{1} << (std::find(siblings.begin(), siblings.end(), cpu) - siblings.begin());
   }
-  std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.physical < b.physical; });
+  std::sort(cores.begin(), cores.end(), [](const CompatCore& a, const CompatCore& b) { return a.physical < b.physical; });
   return cores;
 }
 
@@ -150,7 +150,7 @@ Cores sorted(Cores cores) {
 
 Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& node) {
   Bundles bundles;
-  std::map<Core, std::size_t> number;          // of the bundle that a core heads
+  std::map<CompatCore, std::size_t> number;          // of the bundle that a core heads
   for (std::size_t gpu = 0; gpu < package.size(); ++gpu) {
     if (std::find(package.begin(), package.end(), package[gpu]) - package.begin() < static_cast<std::ptrdiff_t>(gpu))
       continue;                                // this package has had its share
@@ -160,19 +160,19 @@ Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& 
     owned = sorted(std::move(owned));
     if (owned.empty()) continue;
     Indices heads;
-    for (const Core& core : owned) {
+    for (const CompatCore& core : owned) {
       const auto [known, fresh] = number.try_emplace(core, bundles.contents.size());
       if (fresh) bundles.contents.emplace_back();
       bundles.contents[known->second].push_back(core);
       heads.push_back(known->second);
     }
     std::size_t at = 0;
-    for (const Core& core : sorted(package[gpu]))
+    for (const CompatCore& core : sorted(package[gpu]))
       if (!std::binary_search(owned.begin(), owned.end(), core)) bundles.contents[heads[at++ % heads.size()]].push_back(core);
   }
   for (const Cores& mine : node) {
     Indices& list = bundles.lists.emplace_back();
-    for (const Core& core : mine) list.push_back(number.at(core));
+    for (const CompatCore& core : mine) list.push_back(number.at(core));
   }
   return bundles;
 }
@@ -201,7 +201,7 @@ std::vector<Cores> near_first(std::vector<Cores> lists, const std::vector<Cores>
   for (Cores& list : lists) {
     std::sort(list.begin(), list.end());
     std::stable_partition(list.begin(), list.end(),
-                          [&](const Core& core) { return std::binary_search(near.begin(), near.end(), core); });
+                          [&](const CompatCore& core) { return std::binary_search(near.begin(), near.end(), core); });
   }
   return lists;
 }
@@ -251,7 +251,7 @@ std::variant<std::vector<CpuSet>, BindRefusal> Original::counted(std::vector<Cor
     if (most && cores.size() > *most) cores.resize(*most);
     if (cores.empty()) return BindRefusal{fmt::format("no cores for rank {}", result.size()), result.size()};
     CpuSet& cpus = result.emplace_back();
-    for (const Core& core : cores) {
+    for (const CompatCore& core : cores) {
       cpus.add(core.lowest);
       if (smt == model::Smt::one) continue;
       for (std::uint64_t rest = core.threads; rest != 0; rest &= rest - 1)
