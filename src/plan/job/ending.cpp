@@ -190,6 +190,8 @@ template <class... Functions>
 struct Cases : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Cases(Functions...) -> Cases<Functions...>;   // clang finds it by itself from 17 on only
 
 }  // namespace
 
