@@ -125,7 +125,7 @@ class Claim {
   void lies_within(const std::string& outer) { parts_.id = outer + "/" + parts_.id; }
   // Copies of the locks of a claim around it: nobody is given its units before this one has ended. The nearest first.
   void keep_around(ClaimLocks locks) { around_.push_back(std::move(locks)); }
-  // The same of one whose locks nobody lends.
+  // What of it was taken back, and the files of its units where nobody lends their locks.
   void watch_around(WatchedUnits units) {
     std::ranges::move(units.files, std::back_inserter(watched_.files));
     std::ranges::move(units.exchanged, std::back_inserter(watched_.exchanged));

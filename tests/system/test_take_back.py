@@ -158,6 +158,34 @@ def test_what_claims_within_has_the_other_gpus_of_the_claim(lab, container, supe
     end(alice)
 
 
+@pytest.mark.parametrize("keeper", [["run"], ["run", "--no-supervisor"], ["claim"]], ids=" ".join)
+@in_one_surrounding
+def test_who_waits_within_a_claim_begins_on_its_other_gpus_alone(lab, keeper):
+    """Also where it was in line before the taking back, which only then gives it a GPU."""
+    lab.init()
+    on = ["-g", "2", "--on", "2,3"]
+    if keeper == ["claim"]:
+        inside = {"THOLE_CLAIM": lab.thole("alice", "claim", *on, check=True).stdout.strip()}
+    else:
+        alice = lab.start("alice", lab.program, *keeper, *on, "--", "sh", "-c", "echo $THOLE_CLAIM; exec cat")
+        inside = {"THOLE_CLAIM": alice.line()}
+    has = [lab.hold("alice", "--on", gpu, **inside) for gpu in "23"]
+    waits = [lab.start("alice", lab.program, "run", "--wait", "100s", "--", "sh", "-c", "echo $THOLE_GPUS", **inside)
+             for _ in range(4)]
+    for wait in waits:
+        wait.error_until("waiting")
+    lab.init("--force", "--take-back", "3")
+    bob = lab.hold("bob", "--on", "3")
+    for one in has:
+        end(one)
+    for wait in waits:
+        line = wait.line()
+        assert key_of(lab, 2) in line and key_of(lab, 3) not in line, line
+        assert wait.wait() == 0
+        wait.__exit__()
+    end(bob)
+
+
 MEETS = """
 import os, sys
 node, before = sys.argv[1], int(sys.argv[2])

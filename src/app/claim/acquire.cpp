@@ -54,7 +54,7 @@ void wait_for_end(const std::vector<pid_t>& strangers, const std::vector<int>& c
 class Acquisition {
  public:
   // `ticket`: for what is wished; null: it has none yet.
-  Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, const OuterClaim* within,
+  Acquisition(Site& site, port::ClaimStore& store, Wish wish, const AcquireOptions& options, OuterClaim* within,
               std::unique_ptr<port::Ticket> ticket)
       : site_(site), store_(store), request_(std::move(wish.request)), lasting_(std::move(wish.lasting)), options_(options),
         within_(within), allotted_(std::move(wish.allotted)), choice_(site, lasting_, in_use(within, request_)),
@@ -268,6 +268,7 @@ class Acquisition {
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
     try {
+      see_what_was_taken_around();
       const model::Request request = of_those_there(lasting_, site_);
       plan::Selection selection = select(site_, request, within_, allotted_);
       choice_.look_again();
@@ -275,7 +276,7 @@ class Acquisition {
       want(reached(eligible_units(site_, request, std::move(selection), within_)));
       lacks_.clear();
     } catch (const Error& error) {
-      if (!may_come_back(error)) throw;
+      if (!may_come_back(error) || too_few_are_left_around()) throw;
       choice_.look_again();
       tell_lack(error);
     }
@@ -348,10 +349,29 @@ class Acquisition {
     }
   }
 
-  // By root; "" where he has not.
-  std::string taken_since(const port::Claim& claim) const {
+  // By root, from us or from who has claimed it around; "" where he has not.
+  std::string taken_since(const port::Claim& claim) {
     const std::vector<std::string> taken = taken_back(claim, site_.observer.units(), choice_.chosen());
-    return taken.empty() ? "" : taken.front();
+    if (!taken.empty()) return taken.front();
+    see_what_was_taken_around();
+    for (const std::size_t unit : choice_.chosen())
+      if (within_ && std::ranges::find(within_->taken, site_.observer.units()[unit].key) != within_->taken.end())
+        return taken_back_text("GPU " + site_.observer.units()[unit].label);
+    return "";
+  }
+
+  // What root has taken back does not come again to that claim.
+  bool too_few_are_left_around() const {
+    if (!within_) return false;
+    const auto& taken = within_->taken;
+    const auto is_left = [&](const std::string& key) { return std::ranges::find(taken, key) == taken.end(); };
+    return static_cast<unsigned>(std::ranges::count_if(within_->keys, is_left)) < request_.gpus;
+  }
+
+  void see_what_was_taken_around() {
+    if (!within_) return;
+    std::optional<OuterClaim> now = outer_claim(site_.store, site_.environment);
+    if (now && now->id == within_->id) within_->taken = std::move(now->taken);
   }
 
   // A GPU that has been partitioned while somebody had all of it: its instances are not chosen as long. The one look at the
@@ -410,7 +430,7 @@ class Acquisition {
   port::ClaimStore& store_;
   const model::Request request_, lasting_;     // as it was asked; the same at every look
   const AcquireOptions& options_;
-  const OuterClaim* within_;
+  OuterClaim* within_;
   const std::optional<Allotment> allotted_;   // at the first look
   std::string lacks_;                    // what keeps the request from being met at all, as it was told
   Choice choice_;

@@ -56,10 +56,14 @@ void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::
         if (store.own_claim(own).empty()) around_has_ended(outer.id);   // since it was looked at
         if (!said) throw;
         if (caution) caution(*said);
-        claim.watch_around(store.watch(own));
       }
     }
-    if (!locks.empty()) claim.keep_around(std::move(locks));
+    port::WatchedUnits units = store.watch(own);
+    if (!locks.empty()) {              // they tell what is taken from now on; of what was, nobody may have had any to lend
+      units.files.clear();
+      claim.keep_around(std::move(locks));
+    }
+    claim.watch_around(std::move(units));
   }
 }
 

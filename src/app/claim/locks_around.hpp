@@ -15,7 +15,7 @@ namespace thole::app {
 // may close before; else of the claim's keeper; else of who has started this process, or of the claim's own process. Throws
 // Error(unavailable) where one of the claims has ended, or its keeper has as is seen from here: it lasts only as long as
 // something else that runs in it. Where only somebody who cannot be asked has them, `caution` is told, and the claim watches
-// the units.
+// the units. It knows what root has taken back of them before.
 void keep_around(const Site& site, const std::vector<OuterClaim>& around, port::Claim& claim,
                  const std::function<void(const std::string&)>& caution);
 
