@@ -207,8 +207,8 @@ def test_no_number_of_files_makes_a_gpus_new_file_look_like_the_old_one(lab):
     lab.init()
     alice = lab.start("alice", lab.program, "run", "--no-supervisor", "-g", "2", "--on", "2,3", "--", "sh", "-c",
                       "echo $THOLE_CLAIM; exec cat", container=False)
-    lab.init("--force", "--take-back", "2")
     inside = {"THOLE_CLAIM": alice.line(), "container": True}
+    lab.init("--force", "--take-back", "2")
     node = f"/run/thole/gpu.{key_of(lab, 3)}"
     number = lambda: int(lab.run("root", "stat", "-c", "%i", node, check=True).stdout)   # noqa: E731
     old, new = number(), 0
