@@ -1,5 +1,6 @@
 # ctest: timeout 900
 """What `thole init --take-back` says, and its exit status. (Whom it takes from: test_hostile_group.py, take_back_test.cpp.)"""
+import errno
 import json
 import os
 import pathlib
@@ -486,6 +487,15 @@ if "tholepin._worker" in " ".join(sys.orig_argv): open(os.environ["GATE"]).read(
 """
 
 
+def opened_by_a_reader(gate):
+    """To write; nothing while nobody reads, or is about to."""
+    try:
+        return open(os.open(gate, os.O_WRONLY | os.O_NONBLOCK), "wb")
+    except OSError as error:
+        assert error.errno == errno.ENXIO, error
+        return None
+
+
 @in_one_surrounding
 def test_a_worker_that_starts_while_a_gpu_is_taken_back_becomes_ready(lab):
     """What it is to become ready by lies in its socket unread, as tasks do that are taken back from there."""
@@ -498,10 +508,10 @@ def test_a_worker_that_starts_while_a_gpu_is_taken_back_becomes_ready(lab):
     with lab.start("alice", hostile.interpreter(), "-u", str(lab.folder / "pool.py"), GATE=str(gate),
                    PYTHONPATH=f"{slow}:{lab.folder}/python") as alice:
         assert alice.line() == "up", alice.process.stderr.read()
+        writer = eventually(lambda: opened_by_a_reader(gate), "its worker starts")
         lab.init("--take-back", str(lab.claims()[0]["gpu"]))
         assert "was taken back by root" in alice.line()
-        with open(gate, "w"):
-            pass
+        writer.close()
         assert alice.line() == "ended"
         assert alice.wait() == 0
 

@@ -267,16 +267,18 @@ class Acquisition {
   // does not answer. Then the ticket stays as it is, and so does who has it in line: nobody sleeps here.
   void select_again() {
     out_of_reach_.clear();                       // somebody may have made it claimable
+    bool lost = false;
     try {
       see_what_was_taken_around();
       const model::Request request = of_those_there(lasting_, site_);
       plan::Selection selection = select(site_, request, within_, allotted_);
+      lost = is_lost(selection);
       choice_.look_again();
       if (choice_.avoids_any()) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, request, std::move(selection), within_)));
       lacks_.clear();
     } catch (const Error& error) {
-      if (!may_come_back(error) || too_few_are_left_around()) throw;
+      if (!may_come_back(error) || lost) throw;
       choice_.look_again();
       tell_lack(error);
     }
@@ -360,12 +362,15 @@ class Acquisition {
     return "";
   }
 
-  // What root has taken back does not come again to that claim.
-  bool too_few_are_left_around() const {
+  // What root has taken back does not come again to that claim; what has left the driver's list may.
+  bool is_lost(const plan::Selection& selection) const {
     if (!within_) return false;
     const auto& taken = within_->taken;
     const auto is_left = [&](const std::string& key) { return std::ranges::find(taken, key) == taken.end(); };
-    return static_cast<unsigned>(std::ranges::count_if(within_->keys, is_left)) < request_.gpus;
+    std::size_t left = 0;
+    for (const std::size_t unit : selection.units) left += is_left(site_.observer.units()[unit].key);
+    for (const std::string& key : within_->keys) left += is_left(key) && !is_listed(key);
+    return left < selection.count;
   }
 
   void see_what_was_taken_around() {
