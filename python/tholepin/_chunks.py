@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _pickle
 import itertools
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, Callable
@@ -62,10 +63,14 @@ class Chunk:
     def done(self, succeeded: bool, value: Any) -> None:
         """Tells what came of it. What a callback raises is shown and changes nothing, as with futures."""
         self.body = self.given = None
+        pid = os.getpid()
         try:
             self._done(self._index, succeeded, value)
         except Exception:
             sys.excepthook(*sys.exc_info())
+        finally:
+            if os.getpid() != pid:
+                _end_copy()
 
     def wanted(self) -> bool:
         """Whether it is still to be computed; asked when a worker is about to get it."""
@@ -74,6 +79,19 @@ class Chunk:
     def lost(self, problem: BaseException) -> None:
         """Tells that the pool has ended before it was done."""
         self.done(False, problem)
+
+
+def _end_copy() -> None:
+    """Of a process that a callback has forked: the pool is none of its business."""
+    problem, status = sys.exc_info()[1], 0
+    try:
+        if isinstance(problem, SystemExit):
+            status = problem.code if isinstance(problem.code, int) else int(problem.code is not None)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    finally:
+        os._exit(status & 255)
 
 
 def how(status: int | None) -> str:

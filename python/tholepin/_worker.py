@@ -218,10 +218,9 @@ class _Worker:
         if packet is None:
             return False
         if packet.body.nbytes or packet.want is not None:
+            first = packet
             try:
-                initializer, arguments = packet.load(loads)
-                del packet
-                self.alone(lambda: initializer(*arguments))
+                self.alone(lambda: self.initialize(first))
             except MainNeeded:
                 self.begun = packet
                 raise
@@ -231,7 +230,12 @@ class _Worker:
         self.answer(_wire.READY, 0, b"")
         return True
 
+    def initialize(self, packet: _wire.Packet) -> None:
+        initializer, arguments = packet.load(loads)
+        initializer(*arguments)
+
     def answer(self, kind: int, number: int, body: bytes | _wire.Part) -> None:
+        self.end_a_copy()
         _wire.send(self.connection, kind, number, 0, b"", body)
 
     def work(self) -> None:
@@ -245,9 +249,9 @@ class _Worker:
         while True:
             if packet is None or packet.kind == _wire.STOP:
                 return
-            number = packet.number
+            number, given = packet.number, packet
             try:
-                body = dumped(self.compute(packet))
+                body = self.alone(lambda: dumped(self.compute(given)))
                 kind = _wire.RESULT
             except KeyboardInterrupt:
                 raise
@@ -258,16 +262,17 @@ class _Worker:
                 kind, body = _wire.UNBEGUN, b""
             except BaseException as problem:
                 kind, body = _wire.RAISED, _raised(problem)
-            del packet
-            _wire.send(connection, kind, number, 0, b"", body)
+            del packet, given
+            self.answer(kind, number, body)
             del body
             packet = _wire.receive(connection, room)
             while packet is not None and packet.kind == _wire.NO_MORE:  # of a chunk that was over by then
                 packet = _wire.receive(connection, room)
 
     def alone(self, run: Callable[[], Any]) -> Any:
-        """What this gives, in the worker itself. A copy of it that was forked there goes no further: what lies in the socket is
-        not for it, nor is what stands around a line of the main script."""
+        """What this gives, in the worker itself. A copy of it that was forked there (by a task, or by what is unpickled or
+        pickled for it) goes no further: what lies in the socket is not for it, nor is what stands around a line of the main
+        script."""
         try:
             result = run()
         except BaseException as problem:
@@ -295,10 +300,6 @@ class _Worker:
                 del self.functions[next(iter(self.functions))]
             self.functions[packet.function] = function
         kind, given = packet.kind, packet.load(loads)
-        does = function
-        return self.alone(lambda: self.results(kind, does, given))
-
-    def results(self, kind: int, function: Callable[..., Any], given: Any) -> Any:
         if kind == _wire.MAP:
             return [function(given[0])] if len(given) == 1 else [function(one) for one in self.while_it_may(given)]
         if kind == _wire.STARMAP:

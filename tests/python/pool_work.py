@@ -164,3 +164,24 @@ def leave_group_and_sleep(path):
     with open(path, "w"):
         pass
     time.sleep(1000)
+
+
+class ForksWhenLoaded:
+    def __init__(self, how):
+        self.how = how
+
+    def __reduce__(self):
+        return fork_and, (self.how,)
+
+
+class ForksWhenSent(ForksWhenLoaded):
+    def __reduce__(self):
+        return int, (fork_and(self.how),)
+
+
+def forks_when_sent(how):
+    return ForksWhenSent(how)
+
+
+def same(value):
+    return value

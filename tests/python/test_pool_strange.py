@@ -1,6 +1,8 @@
 """Tasks and programs that do what is no pool's business: they fork, leave their group, change what all of Python uses."""
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 from claim_tools import eventually
@@ -35,6 +37,44 @@ def test_a_copy_that_an_initializer_makes_does_no_task(how):
         assert set(pool.map(work.pid_of, range(40), chunksize=1)) == set(pool._crew.pids())
 
 
+@pytest.mark.parametrize("how", STATUS)
+def test_so_does_one_that_is_made_while_something_is_loaded_or_sent(how):
+    with tholepin.Pool(gpus=1) as pool:
+        given = [work.ForksWhenLoaded(how)] * 6
+        assert pool.map_async(work.same, given, chunksize=1).get(60) == [STATUS[how]] * 6
+        assert pool.map_async(work.forks_when_sent, [how] * 6, chunksize=1).get(60) == [STATUS[how]] * 6
+        pool.close()
+        pool.join()
+
+
+CALLBACKS = """
+import os, sys, pool_work, tholepin
+def forks(_):
+    if os.fork() == 0:
+        if sys.argv[1] == "exits": sys.exit(7)
+        if sys.argv[1] == "fails": raise ValueError("in the copy")
+    else: statuses.append(os.waitstatus_to_exitcode(os.wait()[1]))
+if __name__ == "__main__":
+    statuses = []
+    with tholepin.Pool(gpus=1) as pool:
+        print([pool.apply_async(pool_work.square, (x,), callback=forks).get() for x in range(3)])
+    with tholepin.Executor(gpus=1) as pool:
+        for x in range(3):
+            future = pool.submit(pool_work.square, x)
+            future.add_done_callback(forks)
+    print(len(statuses))
+"""
+
+
+@pytest.mark.parametrize("how", STATUS)
+def test_a_copy_of_the_program_that_a_callback_makes_leaves_its_pool_alone(how, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(CALLBACKS)
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run([sys.executable, program, how], env=environment, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "[0, 1, 4]\n6\n"), done.stderr
+
+
 def test_a_worker_that_has_gone_into_another_group_is_ended_all_the_same(tmp_path):
     with tholepin.Pool(gpus=1) as pool:
         task = pool.apply_async(work.leave_group_and_sleep, (str(tmp_path / "left"),))
@@ -64,8 +104,6 @@ class Word(str):
 
 
 def test_what_is_no_plain_text_in_the_lists_of_sys_keeps_no_worker_from_starting(monkeypatch, tmp_path):
-    import sys
-
     monkeypatch.setattr(sys, "argv", [Word("program"), tmp_path, "x"])
     monkeypatch.setattr(sys, "path", [tmp_path, Word(tmp_path), *sys.path])
     with tholepin.Pool(gpus=1) as pool:
