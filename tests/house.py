@@ -52,7 +52,7 @@ def own_names(text):
             inside = inside and line == "}"
         elif inside and line[:1] not in ("", " ", "/", "#", "}", ")"):
             if CONSTANT.match(line):
-                yield from re.findall(r"(?<!:)\b(\w+)(?:\[\w*\])* ?(?:=(?!=)|\{)", line.partition("(")[0])[:9]
+                yield from re.findall(r"(?<!:)\b(\w+)(?:\[\w*\])* ?(?:=(?!=)|\{)", line.partition("(")[0])
             elif found := TYPE.match(line):
                 yield found[1]
             elif found := FUNCTION.match(line):

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import _pickling, _wire
+from . import _pickling, _wire, _worker
 from .errors import Error
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class Chunk:
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:
-            if os.getpid() != pid:
-                _end_copy()
+            if os.getpid() != pid:  # a copy that a callback has forked: the pool is none of its business
+                _worker.leave(getattr(sys.exc_info()[1], "code", None))
 
     def wanted(self) -> bool:
         """Whether it is still to be computed; asked when a worker is about to get it."""
@@ -79,19 +79,6 @@ class Chunk:
     def lost(self, problem: BaseException) -> None:
         """Tells that the pool has ended before it was done."""
         self.done(False, problem)
-
-
-def _end_copy() -> None:
-    """Of a process that a callback has forked: the pool is none of its business."""
-    problem, status = sys.exc_info()[1], 0
-    try:
-        if isinstance(problem, SystemExit):
-            status = problem.code if isinstance(problem.code, int) else int(problem.code is not None)
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-    finally:
-        os._exit(status & 255)
 
 
 def how(status: int | None) -> str:

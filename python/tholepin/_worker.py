@@ -114,7 +114,6 @@ def _line_of_main() -> str:
 def _to_the_end(run: Callable[[], object]) -> NoReturn:
     """Does this, then ends the process as an interpreter ends, but without leaving the frames below."""
     import atexit
-    import os
     import threading
 
     asyncio = sys.modules.get("asyncio.events")
@@ -132,11 +131,20 @@ def _to_the_end(run: Callable[[], object]) -> NoReturn:
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
+    finally:
+        leave(status)
+
+
+def leave(status: object) -> NoReturn:
+    """Ends the process as it stands, with what ``sys.exit`` was given."""
+    from os import _exit
+
+    try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
     finally:
-        os._exit(0 if status is None else status & 255 if isinstance(status, int) else 1)
+        _exit(0 if status is None else status & 255 if isinstance(status, int) else 1)
 
 
 def stop_import_of_main() -> None:

@@ -1,6 +1,7 @@
 #include "base/fd.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,14 +61,27 @@ std::string read_link(const std::string& path) {
 
 bool may_execute(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
-bool write_all(int fd, std::string_view bytes) {
+namespace {
+
+template <class Again>
+bool write_while(int fd, std::string_view bytes, const Again& again) {
   while (!bytes.empty()) {
     ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && again()) continue;
     if (n < 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
+}
+
+}  // namespace
+
+bool write_all(int fd, std::string_view bytes) {
+  return write_while(fd, bytes, [] { return errno == EINTR; });
+}
+
+bool put_all(int fd, std::string_view bytes) {
+  return write_while(fd, bytes, [fd] { return again_when(fd, POLLOUT); });
 }
 
 bool append_whole(int fd, std::string_view bytes) {

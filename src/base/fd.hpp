@@ -61,6 +61,8 @@ bool may_execute(const std::string& path);
 
 // Writes all bytes; false with errno set otherwise. EINTR is retried.
 bool write_all(int fd, std::string_view bytes);
+// The same, waited for where the descriptor does not block: others who have it may have made it so.
+bool put_all(int fd, std::string_view bytes);
 
 // The same to the end of a file that nobody else writes to: all or nothing.
 bool append_whole(int fd, std::string_view bytes);

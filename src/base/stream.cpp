@@ -13,7 +13,22 @@ namespace {
 
 constexpr unsigned most_reads = 16;   // a pipe's usual 64 KiB
 
-// After a call that failed: whether it is to be made again.
+template <class Again>
+std::optional<std::string> read_while(int fd, std::size_t limit, const Again& again) {
+  std::string text;
+  char buffer[65536];
+  while (text.size() < limit) {
+    const ssize_t n = ::read(fd, buffer, std::min(sizeof buffer, limit - text.size()));
+    if (n < 0 && again()) continue;
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return text;
+}
+
+}  // namespace
+
 bool again_when(int fd, short events) {
   if (errno == EINTR) return true;
   if (errno != EAGAIN) return false;
@@ -21,42 +36,12 @@ bool again_when(int fd, short events) {
   return ::poll(&one, 1, -1) >= 0 || errno == EINTR;
 }
 
-}  // namespace
-
 std::optional<std::string> read_all(int fd, std::size_t limit) {
-  std::string text;
-  char buffer[65536];
-  while (text.size() < limit) {
-    const ssize_t n = ::read(fd, buffer, std::min(sizeof buffer, limit - text.size()));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::nullopt;
-    if (n == 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-  return text;
+  return read_while(fd, limit, [] { return errno == EINTR; });
 }
 
 std::optional<std::string> await_all(int fd, std::size_t limit) {
-  std::string text;
-  char buffer[65536];
-  while (text.size() < limit) {
-    const ssize_t n = ::read(fd, buffer, std::min(sizeof buffer, limit - text.size()));
-    if (n < 0 && again_when(fd, POLLIN)) continue;
-    if (n < 0) return std::nullopt;
-    if (n == 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-  return text;
-}
-
-bool put_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && again_when(fd, POLLOUT)) continue;
-    if (n < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+  return read_while(fd, limit, [fd] { return again_when(fd, POLLIN); });
 }
 
 bool drain(int fd) {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/time.hpp"
@@ -18,8 +17,8 @@ std::optional<std::string> read_all(int fd, std::size_t limit);
 // The same, waited for where the descriptor does not block: others who have it may have made it so.
 std::optional<std::string> await_all(int fd, std::size_t limit);
 
-// All of it, waited for in the same way; false when it cannot be written (errno is set).
-bool put_all(int fd, std::string_view bytes);
+// After a call on it that failed: whether it is to be made again. That is waited for (`events` as poll(2) takes them).
+bool again_when(int fd, short events);
 
 // Takes what there is out of a descriptor that does not block; false when there was nothing. At most 64 KiB: who writes without
 // end keeps nobody here. What is left makes the descriptor readable again.

@@ -87,16 +87,14 @@ app::Acquired acquired_around(const app::OuterClaim& around) {
 }
 
 // That root has taken one of these GPUs back from the claim around this process, of all of its where there are no parts; ""
-// where it has taken none. `whole` is that claim as it was.
-std::string taken_around(const app::Site& site, const app::Acquired& whole, const std::vector<Part>& parts) {
-  const std::optional<app::OuterClaim> around = app::outer_claim(site.store, site.environment);
-  if (!around) return "";
-  const auto taken = [&](std::size_t unit) {
-    return std::ranges::find(around->taken, whole.units[unit].key) != around->taken.end();
-  };
+// where it has taken none, or there is no claim any more. `whole` is that claim as it was.
+std::string taken_around(const std::optional<app::OuterClaim>& now, const app::Acquired& whole,
+                         const std::vector<Part>& parts) {
+  if (!now) return "";
   for (const Part& part : parts.empty() ? std::vector<Part>{whole.chosen} : parts)
-    if (const auto found = std::ranges::find_if(part, taken); found != part.end())
-      return app::taken_back_text("GPU " + printable(whole.units[*found].key, 60));
+    for (const std::size_t unit : part)
+      if (const std::string& key = whole.units[unit].key; now->has_lost(key))
+        return app::taken_back_text("GPU " + printable(key, 60));
   return "";
 }
 
@@ -153,7 +151,8 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
           failed = std::current_exception();
         }
       // Only now, and whatever came of the look: a driver may take its time.
-      const std::string taken = claim ? capi::taken_from_it(claim->acquired) : capi::taken_around(site, *around, parts);
+      const auto now = claim || parts.empty() ? outer : app::outer_claim(site.store, site.environment);
+      const std::string taken = claim ? capi::taken_from_it(claim->acquired) : capi::taken_around(now, *around, parts);
       if (!taken.empty()) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", taken}}));
       if (failed) std::rethrow_exception(failed);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/fd.hpp"
-#include "base/stream.hpp"
 #include "base/printable_lines.hpp"
 #include "base/text.hpp"
 #include "cli/outlet.hpp"

@@ -16,7 +16,7 @@
 namespace thole::host {
 namespace {
 
-constexpr unsigned long xfs_magic = 0x58465342;        // XFS_SB_MAGIC, which no header for programs has
+constexpr unsigned long xfs_magic = 0x58465342;  // XFS_SB_MAGIC, which no header for programs has
 
 // As the kernel names its block device, with `!` for `/`. Empty: it has none.
 std::string device_name(const Fd& file) {

@@ -32,7 +32,7 @@ constexpr const char* settled = "settled";
 constexpr int most_attempts = 400;
 constexpr std::size_t digits = 8;
 constexpr std::size_t names_for_one_asked = 1024;   // whose they are is told by a sample
-constexpr std::size_t a_crowd_of_names = 200'000;              // a tenth of a second
+constexpr std::size_t a_crowd_of_names = 200'000;   // a tenth of a second
 
 std::function<void(const std::string&)> told_of_crowds;
 // Of a thread: what all shared would need a lock, which a child could find taken.

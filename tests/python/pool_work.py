@@ -143,7 +143,7 @@ def claims_one(_):
 
 
 def fork_and(how):
-    """Leaves a copy of the worker behind, which ends like this; waits for it, and tells its status and its pid."""
+    """Leaves a copy of the worker behind, which ends like this; waits for it, and tells its status."""
     copy = os.fork()
     if copy == 0:
         if how == "fails":

@@ -1,4 +1,6 @@
 """What the tests of `thole init` between users have in common."""
+import os
+
 import pytest
 
 in_one_surrounding = pytest.mark.parametrize("lab", ["plain"], indirect=True)
@@ -81,3 +83,11 @@ else:
 print("up", flush=True)
 sys.stdin.read()
 """
+
+
+def gate_of(lab):
+    """A FIFO: what reads it waits until somebody has opened it to write, and closed it."""
+    gate = lab.folder / "gate"
+    os.mkfifo(gate, 0o666)
+    gate.chmod(0o666)
+    return gate

@@ -68,6 +68,11 @@ def goes_on(pid):
     return state_of(pid) in ("S", "R", "D")
 
 
+def unread(pipe):
+    """How many bytes lie in it."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
 def processes():
     """All processes as (pid, name, parent, group)."""
     found = []

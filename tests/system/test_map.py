@@ -1,13 +1,10 @@
 """`thole map`: items, output, the job log, early ends, and claims that come and go with the work."""
-import fcntl
 import json
 import os
 import resource
 import shutil
 import signal
-import struct
 import subprocess
-import termios
 
 import pytest
 
@@ -93,39 +90,6 @@ def test_items_fill_the_command(box, words, stdin, lines):
 def test_a_cell_that_can_be_no_argument_is_refused(box):
     done = box.map("--csv", *ECHO, "{x}", input="x\na\nb\0c\n")
     assert (done.returncode, done.stdout) == (64, "") and ":3: a cell holds a zero byte" in done.stderr, done.stderr
-
-
-def unread(pipe):
-    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
-
-
-@pytest.mark.parametrize("words, text", [(["map", "--csv", *ECHO, "{x}"], ["x\na\n", "b\n"]), (["map", *ECHO], ["a\n", "b\n"]),
-                                         (["plan", "--batch"], ['{"machine": "2xA100", ', '"ranks": 1}\n'])],
-                         ids=["csv", "lines", "plan"])
-def test_what_others_have_made_not_to_block_is_waited_for(box, words, text):
-    """Stdin, by who has it as well."""
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with subprocess.Popen([*box.words, *words], stdin=reading, stdout=subprocess.PIPE, env=box.environment) as program:
-        os.close(reading)
-        for piece in text:
-            eventually(lambda: unread(writing) == 0 and state_of(program.pid) == "S", "it waits for more")
-            os.write(writing, piece.encode())
-        os.close(writing)
-        out = program.communicate(timeout=60)[0]
-    assert program.returncode == 0 and (out == b"a\nb\n" or b'"ranks":[{' in out), out
-
-
-def test_stdout_that_does_not_block_gets_all(box):
-    reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
-    os.set_blocking(writing, False)
-    with subprocess.Popen([*box.words, "status", "--json"], stdout=writing, env=box.environment) as program:
-        os.close(writing)
-        eventually(lambda: program.poll() is not None or state_of(program.pid) == "S", "it waits, or has ended")
-        with open(reading, "rb") as pipe:
-            shown = pipe.read()
-    assert program.returncode == 0 and shown.endswith(b"}\n") and len(shown) > 4096, shown[-80:]
 
 
 def test_items_come_from_a_file(box):

@@ -1,16 +1,13 @@
 """Where the CPUs come from, through the program: the live machine inside cpusets, other programs' files, a missing libhwloc."""
-import fcntl
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import tarfile
-import termios
 
 import pytest
 
-from run_tools import THOLE, eventually
+from run_tools import THOLE, eventually, unread
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOPOLOGIES = ROOT / "tests" / "topologies"
@@ -157,10 +154,6 @@ def test_a_captured_tree_is_a_machine(thole, tmp_path):
         assert len(captured["gpus"]) == 6
         assert {gpu["vendor"] for gpu in captured["gpus"]} == {"nvidia"}
         assert captured["gpus"][0]["near_cpus"]["node"]
-
-
-def unread(pipe):
-    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
 def state(program):

@@ -272,7 +272,7 @@ class Acquisition {
       see_what_was_taken_around();
       const model::Request request = of_those_there(lasting_, site_);
       plan::Selection selection = select(site_, request, within_, allotted_);
-      lost = is_lost(selection);
+      lost = within_ && is_lost(site_, selection, *within_);
       choice_.look_again();
       if (choice_.avoids_any()) avoid_parts_of_claimed();
       want(reached(eligible_units(site_, request, std::move(selection), within_)));
@@ -356,21 +356,10 @@ class Acquisition {
     const std::vector<std::string> taken = taken_back(claim, site_.observer.units(), choice_.chosen());
     if (!taken.empty()) return taken.front();
     see_what_was_taken_around();
+    const auto& units = site_.observer.units();
     for (const std::size_t unit : choice_.chosen())
-      if (within_ && std::ranges::find(within_->taken, site_.observer.units()[unit].key) != within_->taken.end())
-        return taken_back_text("GPU " + site_.observer.units()[unit].label);
+      if (within_ && within_->has_lost(units[unit].key)) return taken_back_text("GPU " + units[unit].label);
     return "";
-  }
-
-  // What root has taken back does not come again to that claim; what has left the driver's list may.
-  bool is_lost(const plan::Selection& selection) const {
-    if (!within_) return false;
-    const auto& taken = within_->taken;
-    const auto is_left = [&](const std::string& key) { return std::ranges::find(taken, key) == taken.end(); };
-    std::size_t left = 0;
-    for (const std::size_t unit : selection.units) left += is_left(site_.observer.units()[unit].key);
-    for (const std::string& key : within_->keys) left += is_left(key) && !is_listed(key);
-    return left < selection.count;
   }
 
   void see_what_was_taken_around() {

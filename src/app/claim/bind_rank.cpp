@@ -99,7 +99,7 @@ void refuse_taken_around(const RankSite& site, const Rank& rank) {
   if (!around) return;
   const auto& gpus = rank.binding.plan.ranks[rank.rank].gpus;
   for (const model::Unit& unit : site.observer.units())
-    if (std::ranges::find(gpus, unit.gpu) != gpus.end() && std::ranges::find(around->taken, unit.key) != around->taken.end())
+    if (std::ranges::find(gpus, unit.gpu) != gpus.end() && around->has_lost(unit.key))
       refuse_taken_back("GPU " + unit.label);
 }
 

@@ -1,6 +1,7 @@
 // The claim we are inside of, if any: a smaller machine with a store of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,8 @@ struct OuterClaim {
   std::shared_ptr<port::ClaimStore> claimed_in;  // where it was claimed itself; null: in the machine's
   std::optional<std::uint64_t> share_mib{};      // what it has of each unit's memory, where it or one around it is a sharer's
   std::vector<std::string> taken{};              // those that root has taken back, from it or from one around it
+
+  bool has_lost(const std::string& key) const { return std::ranges::find(taken, key) != taken.end(); }
 };
 
 // Whether these variables are of a process that was started in a claim, of which nothing is known yet.

@@ -80,9 +80,8 @@ Acquired claim_within(RunPorts& ports, const RunRequest& wanted, const AcquireOp
 void refuse_taken_from(const Site& site, const KeptClaim& kept) {
   const std::vector<std::string> taken = taken_from(site.store, kept);
   if (taken.empty()) return;
-  const auto& units = site.observer.units();
-  const auto unit = std::ranges::find(units, taken.front(), &model::Unit::key);
-  refuse_taken_back("GPU " + (unit == units.end() ? printable(taken.front(), 60) : unit->label));
+  const auto unit = model::index_of(taken.front(), site.observer.units());
+  refuse_taken_back("GPU " + (unit ? site.observer.units()[*unit].label : printable(taken.front(), 60)));
 }
 
 // A claim that is kept by somebody of ours, joined by copies of its locks.

@@ -136,9 +136,7 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;  // and whose they are
   std::size_t healthy = 0;
   const std::size_t would_do = eligible.size();
-  const auto is_taken = [&](std::size_t unit) {
-    return within && std::ranges::find(within->taken, units[unit].key) != within->taken.end();
-  };
+  const auto is_taken = [&](std::size_t unit) { return within && within->has_lost(units[unit].key); };
   for (std::size_t unit : eligible) {
     const model::Gpu& gpu = units[unit].gpu_of(snapshot.machine);
     const auto ill = plan::illness(gpu, request);
@@ -169,6 +167,14 @@ std::vector<std::size_t> eligible_units(const Site& site, const model::Request& 
     std::erase_if(eligible, [&](std::size_t unit) { return plan::admits_one_process(units[unit].gpu_of(snapshot.machine)); });
   std::sort(eligible.begin(), eligible.end());
   return eligible;
+}
+
+bool is_lost(const Site& site, const plan::Selection& selection, const OuterClaim& within) {
+  const auto& units = site.observer.units();
+  std::size_t left = 0;
+  for (const std::size_t unit : selection.units) left += !within.has_lost(units[unit].key);
+  for (const std::string& key : within.keys) left += !within.has_lost(key) && !model::index_of(key, units);
+  return left < selection.count;
 }
 
 std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection) {

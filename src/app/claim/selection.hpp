@@ -40,6 +40,10 @@ plan::Selection select_of_machine(const Overview& overview, const model::Request
 std::vector<std::size_t> eligible_units(const Site& site, const model::Request& request, plan::Selection selection,
                                         const OuterClaim* within);
 
+// Whether too few are left for it in the claim around for good: what root has taken back does not come again to that, while
+// what has left the driver's list may.
+bool is_lost(const Site& site, const plan::Selection& selection, const OuterClaim& within);
+
 // The GPUs of whom the driver has not answered, where the request fails only for that; "" otherwise.
 std::string late_ones(const Site& site, const model::Request& request, const plan::Selection& selection);
 

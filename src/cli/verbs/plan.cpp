@@ -1,4 +1,5 @@
 // thole plan --batch: one JSON request a line in, one JSON answer a line out, for programs that plan for many machines.
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,7 +81,7 @@ class Lines {
     buffer_.resize(had + piece);
     ssize_t got;
     do got = ::read(STDIN_FILENO, buffer_.data() + had, piece);
-    while (got < 0 && (errno == EINTR || (errno == EAGAIN && is_readable_by(STDIN_FILENO, std::nullopt))));
+    while (got < 0 && again_when(STDIN_FILENO, POLLIN));
     buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0) throw Error(ErrorCode::unavailable, "cannot read the requests").about("stdin").because(errno);
     return got > 0;

@@ -163,44 +163,32 @@ std::uint64_t sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes
   return std::max<std::uint64_t>(sum, 1);
 }
 
-constexpr std::size_t size_of_node = sizeof(std::uint64_t);
-
-char* begin_of_nodes(NoteRecord& record, std::size_t claimed) {
-  return std::end(record.command) - (claimed > most_nodes_told ? 1 : claimed) * size_of_node;
+// At the end of the text: the inode of each, or of more than there is room for their sum.
+std::size_t size_of_nodes(std::size_t claimed) {
+  return (claimed > most_nodes_told ? 1 : claimed) * sizeof(std::uint64_t);
 }
 
-// Where they begin; nothing is told where not all of them are known.
-char* put_nodes(NoteRecord& record, const Note& note) {
-  const std::vector<unsigned> claimed = claimed_slots(record.berths);
-  const bool all_known = std::ranges::all_of(claimed, [&](unsigned slot) { return note.nodes[slot] != 0; });
-  if (!all_known && note.nodes_sum == 0) return std::end(record.command);
-  record.flags |= tells_nodes_flag;
-  char* const first = begin_of_nodes(record, claimed.size());
-  if (claimed.size() > most_nodes_told) {
-    const std::uint64_t sum = note.nodes_sum != 0 ? note.nodes_sum : sum_of_nodes(claimed, note.nodes);
-    std::memcpy(first, &sum, size_of_node);
-    return first;
-  }
-  char* node = first;
-  for (const unsigned slot : claimed) {
-    std::memcpy(node, &note.nodes[slot], size_of_node);
-    node += size_of_node;
-  }
-  return first;
+// None where not all of them are known.
+std::vector<std::uint64_t> words_of_nodes(const Note& note) {
+  const std::vector<unsigned> claimed = claimed_slots(note.berths.data());
+  if (note.nodes_sum != 0) return {note.nodes_sum};
+  std::vector<std::uint64_t> words;
+  for (const unsigned slot : claimed)
+    if (note.nodes[slot] != 0) words.push_back(note.nodes[slot]);
+  if (words.size() != claimed.size()) return {};
+  if (claimed.size() > most_nodes_told) return {sum_of_nodes(claimed, note.nodes)};
+  return words;
 }
 
-void read_nodes(NoteRecord record, Note& note) {
+void read_nodes(const NoteRecord& record, Note& note) {
   const std::vector<unsigned> claimed = claimed_slots(record.berths);
-  const char* node = begin_of_nodes(record, claimed.size());
-  note.command = std::string(record.command, strnlen(record.command, static_cast<std::size_t>(node - record.command)));
-  if (claimed.size() > most_nodes_told) {
-    std::memcpy(&note.nodes_sum, node, size_of_node);
-    return;
-  }
-  for (const unsigned slot : claimed) {
-    std::memcpy(&note.nodes[slot], node, size_of_node);
-    node += size_of_node;
-  }
+  const std::size_t at = sizeof record.command - size_of_nodes(claimed.size());
+  note.command = std::string(record.command, strnlen(record.command, at));
+  std::vector<std::uint64_t> words(size_of_nodes(claimed.size()) / sizeof(std::uint64_t));
+  std::memcpy(words.data(), record.command + at, words.size() * sizeof words[0]);
+  if (claimed.size() > most_nodes_told) note.nodes_sum = words.front();
+  else
+    for (std::size_t i = 0; i < claimed.size(); ++i) note.nodes[claimed[i]] = words[i];
 }
 
 }  // namespace
@@ -229,9 +217,12 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
                  (note.overdue ? overdue_flag : 0u);
   std::copy(note.berths.begin(), note.berths.end(), record.berths);
   record.scope = scope_of(record.berths, keys, directory);
-  char* const node = put_nodes(record, note);
-  const auto room = static_cast<std::size_t>(node - record.command) - 1;   // a program that knows of no nodes reads up to a NUL
-  std::memcpy(record.command, note.command.data(), std::min(room, note.command.size()));
+  const std::vector<std::uint64_t> nodes = words_of_nodes(note);
+  const std::size_t room = sizeof record.command - nodes.size() * sizeof(std::uint64_t);
+  if (!nodes.empty()) record.flags |= tells_nodes_flag;
+  std::memcpy(record.command + room, nodes.data(), nodes.size() * sizeof(std::uint64_t));
+  // A program that knows of no nodes reads up to a NUL.
+  std::memcpy(record.command, note.command.data(), std::min(room - 1, note.command.size()));
   record.check = note_check(record);
   return record;
 }

@@ -150,7 +150,7 @@ Cores sorted(Cores cores) {
 
 Bundles bundles_of(const std::vector<Cores>& package, const std::vector<Cores>& node) {
   Bundles bundles;
-  std::map<CompatCore, std::size_t> number;          // of the bundle that a core heads
+  std::map<CompatCore, std::size_t> number;    // of the bundle that a core heads
   for (std::size_t gpu = 0; gpu < package.size(); ++gpu) {
     if (std::find(package.begin(), package.end(), package[gpu]) - package.begin() < static_cast<std::ptrdiff_t>(gpu))
       continue;                                // this package has had its share

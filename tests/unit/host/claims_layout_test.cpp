@@ -143,12 +143,9 @@ TEST(ClaimLayout, ANoteOfMoreSlotsTellsThatOneOfTheirNodesIsAnother) {
 
 TEST(ClaimLayout, ANoteOfNoSlotTellsNoNode) {
   SlotKeys keys;
-  Note note;
-  note.id = "0123456789abcdef";
-  note.command = std::string(1000, 'x');
   Note empty;
-  empty.id = note.id;
-  empty.command = note.command;
+  empty.id = "0123456789abcdef";
+  empty.command = std::string(1000, 'x');
   EXPECT_EQ(decode(encode(empty, keys, 7), keys, 7)->command.size(), 287u);
 }
 
