@@ -108,7 +108,7 @@ class ClaimDirectory {
   SlotKeys keys_;
   std::array<std::string, model::max_slots> gpu_names_;
   Fd devices_;                         // the one that keys_ was read from
-  SlotNodes slot_nodes_{};             // as it names them
+  SlotInodes slot_nodes_{};            // as it names them
 };
 
 }  // namespace thole::host

@@ -251,9 +251,8 @@ SlotNodes FifoStore::open_units(const Note& note, std::array<Fd, model::max_slot
   for (unsigned slot = 0; slot < model::max_slots; ++slot) {
     if (!note.names(slot)) continue;
     units[slot] = nodes_->open_gpu(slot, O_PATH);
-    struct stat found;
-    if (units[slot] && ::fstat(units[slot].get(), &found) == 0) now[slot] = found.st_ino;
-    else refuse_unseen(nodes_->gpu_name(slot), errno);   // deleted: nobody has it anew
+    if (units[slot]) now[slot] = node_number_of(units[slot].get());
+    if (now[slot].inode == 0) refuse_unseen(nodes_->gpu_name(slot), errno);   // deleted: nobody has it anew
   }
   return now;
 }

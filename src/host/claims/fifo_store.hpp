@@ -91,7 +91,7 @@ class FifoStore : public port::ClaimStore {
   };
   Words words() const;
   std::vector<Note> own_notes(const std::string& id);   // the living ones of a claim of mine; under threads()
-  // Of what a note of ours names; and the inodes. Throws Error(unavailable) where one cannot be seen.
+  // Of what a note of ours names; and their numbers. Throws Error(unavailable) where one cannot be seen.
   SlotNodes open_units(const Note& note, std::array<Fd, model::max_slots>& units);
   std::vector<Fd> lock_nodes(const std::vector<Note>& notes);   // under threads(), like the next
   port::ClaimLocks copy_locks_of(pid_t pid, const std::string& id, const std::vector<Fd>& nodes);
@@ -187,7 +187,7 @@ class FifoTicket : public port::Ticket {
   // What a claim's note says of a unit that was locked for it.
   struct LockedSlot {
     unsigned berth;                    // 0: exclusively; k + 1: berth k
-    ino_t node;
+    NodeNumber node;
   };
   // A berth taken on a shared slot.
   struct Shared {

@@ -18,7 +18,7 @@ constexpr std::uint32_t note_magic = 0x31'74'6f'6e;          // "not1"
 
 enum Flag : unsigned {
   shared_flag = 1, share_with_any_flag = 2, trust_claims_flag = 4, overdue_flag = 8, beside_mine_flag = 16,
-  beside_any_flag = 32, tells_nodes_flag = 128   // 64: in a form that no release has written
+  beside_any_flag = 32, tells_nodes_flag = 256   // 64, 128: in forms that no release has written
 };
 
 // Each word times an odd number of its own: one changed word always shows, and the multiplications do not wait for each
@@ -156,49 +156,53 @@ std::vector<unsigned> claimed_slots(const std::uint8_t* berths) {
   return claimed;
 }
 
-// Odd factors, so that no other inode of one node gives the same. Never 0.
-std::uint64_t sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes& nodes) {
-  std::uint64_t sum = 0;
-  for (const unsigned slot : claimed) sum += (nodes[slot] + 1) * (0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot);
-  return std::max<std::uint64_t>(sum, 1);
+// Odd factors, so that no other number of one node gives the same. Never 0, but for when they were made where that is not known
+// of one of them.
+NodeNumber sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes& nodes) {
+  NodeNumber sum;
+  for (const unsigned slot : claimed) {
+    const std::uint64_t factor = 0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot;
+    sum.inode += (nodes[slot].inode + 1) * factor;
+    sum.born_ns += (nodes[slot].born_ns + 1) * factor;
+  }
+  const bool born = std::ranges::all_of(claimed, [&](unsigned slot) { return nodes[slot].born_ns != 0; });
+  return {std::max<std::uint64_t>(sum.inode, 1), born ? std::max<std::uint64_t>(sum.born_ns, 1) : 0};
 }
 
-// At the end of the text: the inode of each, or of more than there is room for their sum.
-std::size_t size_of_nodes(std::size_t claimed) {
-  return (claimed > most_nodes_told ? 1 : claimed) * sizeof(std::uint64_t);
-}
+// At the end of the text: the number of each, or of more than there is room for their sum.
+std::size_t told_nodes(std::size_t claimed) { return claimed > most_nodes_told ? 1 : claimed; }
 
 // None where not all of them are known.
-std::vector<std::uint64_t> words_of_nodes(const Note& note) {
+std::vector<NodeNumber> nodes_to_tell(const Note& note) {
   const std::vector<unsigned> claimed = claimed_slots(note.berths.data());
-  if (note.nodes_sum != 0) return {note.nodes_sum};
-  std::vector<std::uint64_t> words;
+  if (note.nodes_sum.inode != 0) return {note.nodes_sum};
+  std::vector<NodeNumber> nodes;
   for (const unsigned slot : claimed)
-    if (note.nodes[slot] != 0) words.push_back(note.nodes[slot]);
-  if (words.size() != claimed.size()) return {};
+    if (note.nodes[slot].inode != 0) nodes.push_back(note.nodes[slot]);
+  if (nodes.size() != claimed.size()) return {};
   if (claimed.size() > most_nodes_told) return {sum_of_nodes(claimed, note.nodes)};
-  return words;
+  return nodes;
 }
 
 void read_nodes(const NoteRecord& record, Note& note) {
   const std::vector<unsigned> claimed = claimed_slots(record.berths);
-  const std::size_t at = sizeof record.command - size_of_nodes(claimed.size());
+  std::vector<NodeNumber> nodes(told_nodes(claimed.size()));
+  const std::size_t at = sizeof record.command - nodes.size() * sizeof nodes[0];
   note.command = std::string(record.command, strnlen(record.command, at));
-  std::vector<std::uint64_t> words(size_of_nodes(claimed.size()) / sizeof(std::uint64_t));
-  std::memcpy(words.data(), record.command + at, words.size() * sizeof words[0]);
-  if (claimed.size() > most_nodes_told) note.nodes_sum = words.front();
+  std::memcpy(nodes.data(), record.command + at, nodes.size() * sizeof nodes[0]);
+  if (claimed.size() > most_nodes_told) note.nodes_sum = nodes.front();
   else
-    for (std::size_t i = 0; i < claimed.size(); ++i) note.nodes[claimed[i]] = words[i];
+    for (std::size_t i = 0; i < claimed.size(); ++i) note.nodes[claimed[i]] = nodes[i];
 }
 
 }  // namespace
 
 std::vector<unsigned> Note::exchanged(const SlotNodes& now) const {
   const std::vector<unsigned> claimed = claimed_slots(berths.data());
-  if (nodes_sum != 0) return sum_of_nodes(claimed, now) == nodes_sum ? std::vector<unsigned>{} : claimed;
+  if (nodes_sum.inode != 0) return sum_of_nodes(claimed, now).is(nodes_sum) ? std::vector<unsigned>{} : claimed;
   std::vector<unsigned> others;
   for (const unsigned slot : claimed)
-    if (nodes[slot] != 0 && now[slot] != 0 && nodes[slot] != now[slot]) others.push_back(slot);
+    if (nodes[slot].inode != 0 && now[slot].inode != 0 && !nodes[slot].is(now[slot])) others.push_back(slot);
   return others;
 }
 
@@ -217,10 +221,10 @@ NoteRecord encode(const Note& note, const SlotKeys& keys, std::uint64_t director
                  (note.overdue ? overdue_flag : 0u);
   std::copy(note.berths.begin(), note.berths.end(), record.berths);
   record.scope = scope_of(record.berths, keys, directory);
-  const std::vector<std::uint64_t> nodes = words_of_nodes(note);
-  const std::size_t room = sizeof record.command - nodes.size() * sizeof(std::uint64_t);
+  const std::vector<NodeNumber> nodes = nodes_to_tell(note);
+  const std::size_t room = sizeof record.command - nodes.size() * sizeof(NodeNumber);
   if (!nodes.empty()) record.flags |= tells_nodes_flag;
-  std::memcpy(record.command + room, nodes.data(), nodes.size() * sizeof(std::uint64_t));
+  std::memcpy(record.command + room, nodes.data(), nodes.size() * sizeof(NodeNumber));
   // A program that knows of no nodes reads up to a NUL.
   std::memcpy(record.command, note.command.data(), std::min(room - 1, note.command.size()));
   record.check = note_check(record);
@@ -309,8 +313,8 @@ SlotKeys parse_devices(std::string_view text) {
   return keys;
 }
 
-SlotNodes parse_device_nodes(std::string_view text) {
-  SlotNodes nodes{};
+SlotInodes parse_device_nodes(std::string_view text) {
+  SlotInodes nodes{};
   for (std::string_view line : split_lines(text)) {
     const std::vector<std::string_view> words = split(line, ' ');
     if (words.size() != 3 || words[0] != "node") continue;
@@ -320,7 +324,7 @@ SlotNodes parse_device_nodes(std::string_view text) {
   return nodes;
 }
 
-std::string format_devices(const SlotKeys& keys, const SlotNodes& nodes) {
+std::string format_devices(const SlotKeys& keys, const SlotInodes& nodes) {
   std::string text;
   for (std::size_t slot = 0; slot < keys.size(); ++slot)
     if (!keys[slot].empty()) text += std::to_string(slot) + " " + keys[slot] + "\n";

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/claims/node_number.hpp"
 #include "model/claim.hpp"
 #include "model/queue_view.hpp"
 
@@ -64,7 +65,7 @@ struct NoteRecord {
   std::uint64_t memory_mib;
   std::uint64_t scope;             // of the directory and the keys: elsewhere, and for a recycled slot, it is no record
   std::uint8_t berths[model::max_slots];   // by slot: 0 not claimed, 1 exclusively, k + 2 berth k
-  char command[288];               // with tells_nodes its end is the nodes' inodes; of more than most_nodes_told one sum of all
+  char command[288];               // with tells_nodes its end is the nodes' numbers; of more than most_nodes_told their sums
   std::uint64_t check;
 };
 static_assert(sizeof(NoteRecord) == 512 && alignof(NoteRecord) <= 8);
@@ -94,11 +95,10 @@ struct WrittenTicket {
 
 // The key of each slot, as `devices` says; "" for an unused one. And the inodes of their nodes; 0: not said.
 using SlotKeys = std::array<std::string, model::max_slots>;
-using SlotNodes = std::array<std::uint64_t, model::max_slots>;
+using SlotInodes = std::array<std::uint64_t, model::max_slots>;
 
-// The locked node of a unit lives as long as its claim, so what takes its place has another inode. All of it is told: who makes
-// files can have numbers skipped until any few bits are the same again. A note has room for so many.
-inline constexpr std::size_t most_nodes_told = 32;
+using SlotNodes = std::array<NodeNumber, model::max_slots>;
+inline constexpr std::size_t most_nodes_told = 16;                    // a note has room for so many
 
 // What a claim's owner says of it. `process.uid` is not written: a reader puts the owner of the file there.
 struct Note {
@@ -110,16 +110,16 @@ struct Note {
   bool shared = false, share_with_any = false;
   bool overdue = false;                // the claim is over; `process` was adopted by it and may still run
   std::array<std::uint8_t, model::max_slots> berths{};   // as in the record
-  SlotNodes nodes{};                                     // inodes of what was locked; 0: not told
-  std::uint64_t nodes_sum = 0;                           // of them all; 0: not told
+  SlotNodes nodes{};                                     // what was locked; of no number: not told
+  NodeNumber nodes_sum{};                                // of them all; of no number: not told
 
-  // `berth`: 0 exclusively, k + 1 berth k of the sharers. `node`: the inode of the unit's FIFO.
-  void put(unsigned slot, unsigned berth, ino_t node) {
+  // `berth`: 0 exclusively, k + 1 berth k of the sharers. `node`: the unit's FIFO.
+  void put(unsigned slot, unsigned berth, const NodeNumber& node) {
     berths[slot] = static_cast<std::uint8_t>(berth + 1);
     nodes[slot] = node;
   }
   // The slots whose nodes are others by now; all of the claim where one is, or may be, and nobody can tell which. `now`: the
-  // inode of the node of each slot claimed; 0: there is none.
+  // node of each slot claimed.
   std::vector<unsigned> exchanged(const SlotNodes& now) const;
   bool names(unsigned slot, unsigned berth) const { return berths[slot] == berth + 1; }
   bool names(unsigned slot) const { return berths[slot] != 0; }
@@ -146,8 +146,8 @@ QueueHeader sanitised(QueueHeader header);  // a header that is not ours becomes
 // `devices`: one "slot key" a line. Lines that are none, repeated slots and repeated keys are passed over. Where users make the
 // directory, a line "node SLOT INODE" for each lock node: one of another number was not made by thole (claim_directory.hpp).
 SlotKeys parse_devices(std::string_view text);
-SlotNodes parse_device_nodes(std::string_view text);
-std::string format_devices(const SlotKeys& keys, const SlotNodes& nodes = {});
+SlotInodes parse_device_nodes(std::string_view text);
+std::string format_devices(const SlotKeys& keys, const SlotInodes& nodes = {});
 bool is_key(std::string_view text);  // [A-Za-z0-9.:-]+, at most 120 bytes, no leading dot
 
 std::string* free_slot(SlotKeys& keys);      // nullptr: there is none

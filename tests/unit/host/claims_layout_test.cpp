@@ -80,19 +80,22 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   note.command = std::string(1000, 'x');
   note.shared = true;
   note.memory_mib = 4096;
-  note.put(4, 2, 4711);
+  note.put(4, 2, {4711, 1'700'000'000'123'456'789});
   const NoteRecord record = encode(note, keys, 7);
   auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
-  EXPECT_EQ(read->command, std::string(288 - 8 - 1, 'x')) << "behind it lies what tells the node";
+  EXPECT_EQ(read->command, std::string(288 - 16 - 1, 'x')) << "behind it lies what tells the node";
   SlotNodes now{};
-  const auto with = [&](std::uint64_t inode) { return now[4] = inode, now; };
+  const auto with = [&](std::uint64_t inode, std::uint64_t born_ns = 0) { return now[4] = {inode, born_ns}, now; };
   EXPECT_TRUE(read->exchanged(with(4711)).empty());
   EXPECT_EQ(read->exchanged(with(4712)), std::vector<unsigned>{4});
   for (const unsigned bits : {16u, 32u, 48u, 63u})
     EXPECT_EQ(read->exchanged(with(4711 + (std::uint64_t{1} << bits))), std::vector<unsigned>{4}) << "whoever makes many files";
   EXPECT_TRUE(read->exchanged(with(0)).empty()) << "there is none";
+  EXPECT_TRUE(read->exchanged(with(4711, 1'700'000'000'123'456'789)).empty());
+  for (const std::uint64_t born_ns : {1'700'000'000'123'456'790, 1'700'000'001'123'456'789, 123'456'789l})
+    EXPECT_EQ(read->exchanged(with(4711, born_ns)), std::vector<unsigned>{4}) << "the inode was given again";
   EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
   EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
   keys[0] = "GPU-y";
@@ -109,7 +112,7 @@ std::optional<Note> note_of_slots(unsigned count, SlotNodes& nodes) {
   note.command = std::string(1000, 'x');
   for (unsigned slot = 0; slot < count; ++slot) {
     keys[slot] = "GPU-" + std::to_string(slot);
-    note.put(slot, 0, nodes[slot] = 65535u * slot + 1000 + slot);
+    note.put(slot, 0, nodes[slot] = {65535u * slot + 1000 + slot, 1'700'000'000'000'000'000u + slot});
   }
   const auto read = decode(encode(note, keys, 7), keys, 7);
   return read ? decode(encode(*read, keys, 7), keys, 7) : std::nullopt;
@@ -119,26 +122,32 @@ TEST(ClaimLayout, ANoteOfManySlotsTellsEachOfTheirNodes) {
   SlotNodes now{};
   const auto read = note_of_slots(most_nodes_told, now);
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->command, std::string(288 - 8 * most_nodes_told - 1, 'x'));
+  EXPECT_EQ(read->command, std::string(288 - 16 * most_nodes_told - 1, 'x'));
   EXPECT_TRUE(read->exchanged(now).empty());
-  now[7] += 65535;
-  now[9] = 0;
+  now[7].inode += 65535;
+  now[9] = {};
   EXPECT_EQ(read->exchanged(now), std::vector<unsigned>{7});
-  ++now[8];
-  EXPECT_EQ(read->exchanged(now), (std::vector<unsigned>{7, 8}));
+  ++now[8].inode;
+  now[10].born_ns += 4'000'000;
+  now[11].born_ns = 0;
+  EXPECT_EQ(read->exchanged(now), (std::vector<unsigned>{7, 8, 10}));
 }
 
 TEST(ClaimLayout, ANoteOfMoreSlotsTellsThatOneOfTheirNodesIsAnother) {
   SlotNodes now{};
   const auto read = note_of_slots(model::max_slots, now);
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->command, std::string(288 - 8 - 1, 'x'));
+  EXPECT_EQ(read->command, std::string(288 - 16 - 1, 'x'));
   EXPECT_TRUE(read->exchanged(now).empty());
-  for (const std::uint64_t other : {std::uint64_t{0}, now[7] + 65535, now[7] + (std::uint64_t{1} << 63)}) {
+  const std::uint64_t inode = now[7].inode, born_ns = now[7].born_ns;
+  for (const NodeNumber& other : {NodeNumber{}, {inode + 65535, born_ns}, {inode + (std::uint64_t{1} << 63), born_ns},
+                                  {inode, born_ns + 4'000'000}, {inode + 1, 0}}) {
     SlotNodes then = now;
     then[7] = other;
     EXPECT_EQ(read->exchanged(then).size(), model::max_slots);
   }
+  now[7].born_ns = 0;
+  EXPECT_TRUE(read->exchanged(now).empty()) << "a kernel that does not say when";
 }
 
 TEST(ClaimLayout, ANoteOfNoSlotTellsNoNode) {
@@ -153,7 +162,7 @@ TEST(ClaimLayout, AnyChangedByteMakesANoteNone) {
   const SlotKeys keys{"GPU-a"};
   Note note;
   note.id = "0123456789abcdef";
-  note.put(0, 0, 4711);
+  note.put(0, 0, {.inode = 4711});
   const NoteRecord whole = encode(note, keys, 7);
   ASSERT_TRUE(decode(whole, keys, 7));
   for (std::size_t i = 0; i < sizeof whole; ++i) {

@@ -20,7 +20,7 @@ Note note_of(std::vector<unsigned> slots, const std::string& id = "0123456789abc
   Note note;
   note.id = id;
   note.process = own_identity();
-  for (unsigned slot : slots) note.put(slot, 0, 4711);
+  for (unsigned slot : slots) note.put(slot, 0, {.inode = 4711});
   return note;
 }
 
@@ -29,7 +29,7 @@ Note share_of(unsigned slot, unsigned berth, std::uint64_t memory_mib, bool with
   note.shared = true;
   note.share_with_any = with_any;
   note.memory_mib = memory_mib;
-  note.put(slot, berth + 1, 4711);
+  note.put(slot, berth + 1, {.inode = 4711});
   return note;
 }
 

@@ -159,7 +159,7 @@ TEST_F(Users, NobodySpeaksForAnothersShare) {
     forged.shared = forged.share_with_any = true;
     forged.memory_mib = 1;
     for (unsigned slot = 0; slot < 4; ++slot)
-      if (keys[slot] == "GPU-0") forged.put(slot, 1, 4711);
+      if (keys[slot] == "GPU-0") forged.put(slot, 1, {.inode = 4711});
   });
   ASSERT_EQ(false_one->hear(), 'f');
   seen();
@@ -176,7 +176,7 @@ TEST_F(Users, NobodyDeclaresAnEndForAnothersClaim) {
   for (const auto& file : std::filesystem::directory_iterator(system + "/notes")) std::filesystem::remove(file);
   auto false_one = forger([](Note& forged, const SlotKeys&) {
     forged.until = WallTime(Millis(253402300000000));
-    forged.put(0, 0, 4711);
+    forged.put(0, 0, {.inode = 4711});
   });
   ASSERT_EQ(false_one->hear(), 'f');
   const std::vector<model::SlotHolder> holders = holders_seen();
@@ -190,7 +190,7 @@ TEST_F(Users, NobodyHidesTheEndOfAnothersClaimByNamingIt) {
   wanted.time = Seconds{3600};
   auto first = holder(anna, wanted);
   ASSERT_EQ(first->hear(), 'c');
-  auto false_one = forger([](Note& forged, const SlotKeys&) { forged.put(0, 0, 4711); });
+  auto false_one = forger([](Note& forged, const SlotKeys&) { forged.put(0, 0, {.inode = 4711}); });
   ASSERT_EQ(false_one->hear(), 'f');
   const std::vector<model::SlotHolder> holders = holders_seen();
   ASSERT_EQ(holders.size(), 1u);
