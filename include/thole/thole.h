@@ -27,8 +27,9 @@
  *     ends. Its descriptors are close-on-exec; a child forked without exec keeps a copy and with it the claim, until it ends.
  *     A handle must not be used in a forked child.
  *  7. Manners. The library prints nothing, installs no signal handler, starts no thread, and reads the environment and the
- *     configuration files only in thole_open. Only thole_claim_set_environment changes the environment. It may start one short-
- *     lived child that talks to the vendor's driver, which is reaped by its pid: a SIGCHLD handler sees it come and go.
+ *     configuration files only in thole_open. Only thole_claim_set_environment changes the environment. A pipe that nobody
+ *     reads or a full file (RLIMIT_FSIZE) sends you no SIGPIPE or SIGXFSZ. It may start one short-lived child that talks to
+ *     the vendor's driver, which is reaped by its pid: a SIGCHLD handler sees it come and go.
  *  8. Compatibility. No structure is public and no function changes its meaning or goes away within libthole.so.0.
  */
 #ifndef THOLE_H

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
-#include "base/no_pipe_signal.hpp"
+#include "base/without_signal.hpp"
 
 namespace thole {
 
 bool poke(int fifo, char what) {
-  const NoPipeSignal quiet;
+  const WithoutSignal quiet(SIGPIPE);
   return ::write(fifo, &what, 1) == 1 || errno == EAGAIN;
 }
 

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include "app/claim/claim_variables.hpp"
 #include "base/error.hpp"
-#include "base/no_pipe_signal.hpp"
 #include "base/standard.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "base/without_signal.hpp"
 #include "capi/handles.hpp"
 #include "capi/request.hpp"
 #include "model/json.hpp"
@@ -95,7 +96,7 @@ void tell(int fd, const model::Json& what) {
   const std::string line = model::dump(what, -1) + "\n";
   pollfd to{fd, POLLOUT, 0};
   if (::poll(&to, 1, 0) <= 0) return;
-  const NoPipeSignal quiet;
+  const WithoutSignal unread(SIGPIPE), full(SIGXFSZ);
   (void)!::write(fd, line.data(), line.size());
 }
 
@@ -167,4 +168,7 @@ int thole_claim_set_environment(const thole_claim* claim) {
   return 0;
 }
 
-void thole_claim_release(thole_claim* claim) { delete claim; }
+void thole_claim_release(thole_claim* claim) {
+  const thole::WithoutSignal full(SIGXFSZ);
+  delete claim;
+}

@@ -10,6 +10,7 @@
 
 #include "app/claim/acquire.hpp"
 #include "base/error.hpp"
+#include "base/without_signal.hpp"
 #include "wire/config.hpp"
 #include "wire/wire.hpp"
 
@@ -27,7 +28,8 @@ class Wires {
  public:
   explicit Wires(wire::Settings settings) : settings_(std::move(settings)) {}
 
-  // A Wire for the length of one call; it goes back to the pool afterwards.
+  // A Wire for the length of one call; it goes back to the pool afterwards. What it writes ends no caller that has a limit of
+  // file sizes.
   class Lease {
    public:
     explicit Lease(Wires& pool);
@@ -39,6 +41,7 @@ class Wires {
    private:
     Wires& pool_;
     std::unique_ptr<wire::Wire> wire_;
+    const WithoutSignal full_file_;
   };
 
  private:

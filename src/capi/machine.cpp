@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -92,7 +93,7 @@ std::string program_beside_library(const std::string& path_variable) {
   return folder + "../bin/thole";  // a library without its program: simulated machines are still found from here
 }
 
-Wires::Lease::Lease(Wires& pool) : pool_(pool) {
+Wires::Lease::Lease(Wires& pool) : pool_(pool), full_file_(SIGXFSZ) {
   {
     const std::lock_guard lock(pool.mutex_);
     if (!pool.idle_.empty()) {

@@ -26,10 +26,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/no_pipe_signal.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "base/want.hpp"
+#include "base/without_signal.hpp"
 
 namespace thole::cli {
 namespace {
@@ -168,8 +168,8 @@ ssize_t Outlet::Lines::write_some(int fd, std::string_view bytes) {
 
 // What does not have to wait; the rest is left in `bytes`. False with errno where nothing can be written.
 bool Outlet::Lines::put_now(int fd, std::string_view& bytes) {
-  std::optional<NoPipeSignal> quiet;
-  if (number(fd) == 2) quiet.emplace();          // of what is not our output it is told why it cannot be written
+  std::optional<WithoutSignal> quiet;
+  if (number(fd) == 2) quiet.emplace(SIGPIPE);          // of what is not our output it is told why it cannot be written
   while (!bytes.empty()) {
     const ssize_t n = write_some(fd, bytes);
     if (n >= 0) bytes.remove_prefix(static_cast<std::size_t>(n));

@@ -1,5 +1,6 @@
 // thole.hpp: handles that end themselves, and one exception.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,43 @@ TEST_F(Cpp, AClaimEndsWithItsScope) {
     EXPECT_EQ(code_of(machine, "{}", {0ms}), THOLE_BUSY);
   }
   EXPECT_EQ(code_of(machine, R"({"gpus": 8})", {0ms}), THOLE_OK);
+}
+
+// Files may grow to so many bytes in this scope; SIGXFSZ ends this program, as it does by default.
+struct FileLimit {
+  explicit FileLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit less{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &less);
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before); }
+  rlimit before;
+};
+
+TEST_F(Cpp, ALimitOfFileSizesIsAnErrorAndNoEnd) {
+  thole::Machine machine = this->machine();
+  for (const rlim_t bytes : {0, 100}) {
+    const FileLimit limit(bytes);
+    EXPECT_EQ(code_of(machine, "{}", {0ms}), THOLE_UNAVAILABLE) << "a new directory cannot be made within " << bytes;
+  }
+  EXPECT_EQ(code_of(machine, "{}", {0ms}), THOLE_OK);
+  for (const rlim_t bytes : {0, 100, 1024}) {
+    const FileLimit limit(bytes);
+    EXPECT_EQ(code_of(machine, "{}", {0ms}), THOLE_OK) << bytes;
+    EXPECT_EQ(code_of(machine, R"({"gpus": 9})", {0ms}), THOLE_USAGE);
+  }
+}
+
+TEST_F(Cpp, WhatIsToldAtAFullFileIsMissedAndNoEnd) {
+  thole::Machine machine = this->machine();
+  const thole::Claim all = machine.claim(R"({"gpus": 8})");
+  char name[] = "/tmp/thole-told-XXXXXX";
+  const int told = ::mkstemp(name);
+  const FileLimit limit(0);
+  EXPECT_EQ(code_of(machine, R"({"tell_fd": )" + std::to_string(told) + "}", {50ms}), THOLE_TIMED_OUT);
+  EXPECT_EQ(::lseek(told, 0, SEEK_END), 0);
+  ::close(told);
+  ::unlink(name);
 }
 
 TEST_F(Cpp, AMovedClaimIsHeldOnce) {

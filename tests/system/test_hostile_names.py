@@ -99,6 +99,11 @@ def test_a_sharers_claim_is_named_with_its_user_where_another_sharer_has_its_id(
     assert "no such claim" in lab.thole("root", "release", f"{hers['id']}@bob").stderr
     for word in (f"{hers['id']}@alice", f"0@{USERS['alice']}"):
         assert lab.thole("root", "extend", word, "2h").returncode == 0
+    for word, user in ((f"{hers['id']}@alice", "alice"), ("0@mallory", "mallory"), (f"0@{USERS['alice']}", "alice")):
+        said = lab.thole("bob", "why", word)
+        assert said.returncode == 0 and f"claim {hers['id']}: GPU 0, shared by {user}" in said.stdout, (word, said)
+    said = lab.thole("bob", "why", "0@bob")
+    assert said.returncode == 64 and "no such claim: 0@bob" in said.stderr, said.stderr
     done = lab.thole("bob", "release", "0@alice")
     assert done.returncode == 69 and "is alice's" in done.stderr, done.stderr
     assert lab.thole("root", "release", f"{hers['id'][:8]}@alice").returncode == 0

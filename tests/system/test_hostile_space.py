@@ -42,6 +42,22 @@ def test_it_is_never_mounted_over_locks(lab):
 
 
 @in_one_surrounding
+def test_on_a_file_system_that_becomes_read_only_nobody_is_sent_to_another_directory(lab):
+    """There he would know nothing of who keeps GPUs here."""
+    lab.init()
+    alice = lab.hold("alice", "--on", "0")
+    read_only = "mount --bind /run/thole /run/thole && mount -o remount,bind,ro /run/thole"
+    assert lab.run("root", "sh", "-c", read_only).returncode == 0
+    done = lab.thole("bob", "run", "--no-wait", "-g", "1", "--", "true")
+    assert done.returncode == 69 and "mount it writable again" in done.stderr, done.stderr
+    assert "--state-dir" not in done.stderr, done.stderr
+    assert lab.run("root", "umount", "/run/thole").returncode == 0
+    assert lab.thole("bob", "run", "--no-wait", "-g", "1", "--", "true").returncode == 0
+    assert [claim["user"] for claim in lab.claims()] == ["alice"]
+    alice.__exit__()
+
+
+@in_one_surrounding
 def test_init_in_a_mount_namespace_of_its_own_is_seen_outside(lab):
     """That of a service with ProtectSystem=: what were mounted there would stay there."""
     done = lab.run("root", "unshare", "-m", "--propagation", "slave", lab.program, "init")

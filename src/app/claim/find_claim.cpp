@@ -280,7 +280,7 @@ KeptClaim find_claim(const ClaimSearch& search, const std::string& word) {
 }
 
 bool looks_like_a_claim(std::string_view word) {
-  return is_path(word) || (word.size() >= shortest_beginning && is_hex(word));
+  return is_path(word) || (word.size() >= shortest_beginning && is_hex(word)) || meant_in(std::string(word)).user;
 }
 
 bool is_too_short_for_a_claim(const ClaimSearch& search, const std::string& word) {
@@ -290,14 +290,18 @@ bool is_too_short_for_a_claim(const ClaimSearch& search, const std::string& word
 
 KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word) {
   if (is_path(word)) return by_path(word, search, false);
+  const Meant meant = meant_in(word);
+  const auto found_in = [&](port::ClaimStore* store, const OuterClaim* around, const std::vector<KeptClaim>& all) {
+    return meant.user ? claims_meant(meant, search, all) : with_id(word, search, store, around, all);
+  };
   if (search.store)
     for (const OuterClaim& around : claims_around(*search.store, search.environment)) {
       const std::vector<KeptClaim> all = kept_claims(search, around.store.get(), &around);
-      if (std::vector<KeptClaim> found = with_id(word, search, around.store.get(), &around, all); !found.empty())
+      if (std::vector<KeptClaim> found = found_in(around.store.get(), &around, all); !found.empty())
         return only_one(std::move(found), word, search, all);
     }
   const std::vector<KeptClaim> all = kept_claims(search, search.store);
-  return only_one(mine_first(with_id(word, search, search.store, nullptr, all), search.uid), word, search, all);
+  return only_one(mine_first(found_in(search.store, nullptr, all), search.uid), word, search, all);
 }
 
 }  // namespace thole::app

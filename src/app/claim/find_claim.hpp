@@ -59,13 +59,13 @@ struct ClaimSearch {
 // Throws Error(usage) naming what there is, and Error(unavailable) for one that is another user's.
 KeptClaim find_claim(const ClaimSearch& search, const std::string& word);
 
-// Is that a claim's id, or the beginning of one, "outer/inner", or of that form?
+// Is that a claim's id, or the beginning of one, "outer/inner", "CLAIM@USER", or of that form?
 bool looks_like_a_claim(std::string_view word);
 
 // Does the id of a claim begin with that, which is too short to be a beginning?
 bool is_too_short_for_a_claim(const ClaimSearch& search, const std::string& word);
 
-// The claim of that id, whosever it is, to be shown. Throws Error(usage) naming what there is.
+// The claim of that id, whosever it is, or that of "CLAIM@USER", to be shown. Throws Error(usage) naming what there is.
 KeptClaim claim_with_id(const ClaimSearch& search, const std::string& word);
 
 }  // namespace thole::app

@@ -101,7 +101,8 @@ void ClaimDirectory::cannot_open(const std::string& name, int reason) const {
   if (is_want(reason)) hint = mend_of_want(reason);
   if (reason == EACCES || reason == EPERM) hint = "ask for membership in " + group_of(name);
   if (reason == ELOOP || reason == EISDIR || (reason == EACCES && state_.mine)) hint = way_to_replace(name);
-  if (reason == EROFS) hint = "the file system is read-only; name another directory (--state-dir)";
+  if (reason == EROFS)   // another directory knows nothing of whoever keeps GPUs in this one
+    hint = "its file system has become read-only; what is claimed there stays so: mount it writable again";
   throw Error(ErrorCode::unavailable, reason == ENOENT ? "a node of the state directory is missing" : "cannot open")
       .about(path() + "/" + name).because(reason).hint(hint);
 }
