@@ -51,6 +51,8 @@ def thole(*words, env=None):
     ("logs -n 5", 'unknown option "-n"', "--lines N"),
     ("map -n1 echo", 'unknown option "-n"', "one command's by itself"),
     ("map -P 4 echo", 'unknown option "-P"', "-j N"),
+    ("bind --rank 3 -- true", 'unknown option "--rank"', "--local-rank R"),
+    ("bind --local_rank=3 true", 'unknown option "--local_rank"', "--local-rank R"),
     ("map -I {} echo {}", 'unknown option "-I"', "{} stands for the item"),
     ("map echo :::: items", ":::: is GNU parallel's", "-a FILE"),
     ("map echo ::: a :::+ b", ":::+ is GNU parallel's", "--csv"),

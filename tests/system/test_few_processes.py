@@ -38,6 +38,16 @@ def test_with_few_processes_a_claim_is_made_or_refused_in_words(lab, most):
     end(bob)
 
 
+@pytest.mark.parametrize("lab", ["plain"], indirect=True)
+def test_doctor_blames_no_gpu_for_a_want_of_processes(lab):
+    lab.init()
+    done = lab.run("alice", "prlimit", "--nproc=1", "--", lab.program, "doctor")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0 and MEND in said, done
+    assert "problem GPUs 0,1,2,3: unreadable, as the driver could not be read" in said, said
+    assert "dmesg" not in said, said
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user without processes of his own")
 def test_one_want_has_one_hint_and_one_status():
     user = 54_879

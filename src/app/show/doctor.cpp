@@ -106,12 +106,20 @@ class Examination {
     }
   }
 
+  bool is_said_of_reading(const std::string& reason) const {
+    const auto says_it = [&](const model::Observation& seen) { return seen.problem == reason; };
+    return !reason.empty() && std::ranges::any_of(overview().snapshot.observations, says_it);
+  }
+
   void check_gpus() {
     const model::Machine& machine = overview().snapshot.machine;
+    std::vector<std::string> unread;
     for (std::size_t g = 0; g < machine.gpus.size(); ++g) {
       const model::Gpu& gpu = machine.gpus[g];
       const std::string name = fmt::format("GPU {}", g);
-      if (gpu.health != model::Health::ok)
+      if (gpu.health == model::Health::unreadable && is_said_of_reading(gpu.health_reason))
+        unread.push_back(std::to_string(g));
+      else if (gpu.health != model::Health::ok)
         add(name, Result::problem,
             fmt::format("{}{}", model::to_string(gpu.health), gpu.health_reason.empty() ? "" : ": " + gpu.health_reason),
             health_fix(gpu));
@@ -135,6 +143,9 @@ class Examination {
       if (gpu.display.value_or(false))
         add(name, Result::ok, "drives a display: it is taken last, and a desktop's memory does not make it busy");
     }
+    if (!unread.empty())
+      add(fmt::format("{} {}", unread.size() == 1 ? "GPU" : "GPUs", join(unread, ",")), Result::problem,
+          "unreadable, as the driver could not be read (above)");
     for (const UnitOverview& row : overview().units)
       if (row.state == State::unknown && row.holdings.empty() && row.unit.gpu_of(machine).health == model::Health::ok)
         add(fmt::format("GPU {}", row.unit.label), Result::warning, "is handed out to nobody: " + row.why);

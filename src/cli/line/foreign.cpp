@@ -38,8 +38,12 @@ constexpr std::string_view its_log = "what it prints is kept by itself: thole lo
 constexpr std::string_view a_message = "a command of yours at the end: --notify 'mail -s done NAME'";
 constexpr std::string_view all_yours = "these are yours; of others: thole status";
 
+constexpr std::string_view one_rank = "which rank of this machine it is: --local-rank R";
+
 struct ForeignOption { std::string_view verb, option, hint; };   // of every verb: ""; the first row that fits counts
 constexpr ForeignOption foreign_options[] = {
+    {"bind", "--rank", one_rank},
+    {"bind", "--local_rank", one_rank},
     {"jobs", "-n", "the newest stand last: thole jobs | tail; only some: --state, --tag"},
     {"logs", "-n", "the last lines: --lines N"},
     {"logs", "--tail", "the last lines: --lines N"},
