@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <vector>
 
 namespace thole {
 
@@ -32,8 +33,12 @@ inline constexpr mode_t given_up = S_ISGID;
 inline constexpr mode_t being_taken = S_ISUID;
 
 // The path of an open FIFO of root's that he has given up; or that has no name any more, or was about to be replaced, where
-// root has made another under that name. "" of any other descriptor.
+// root has made another under that name. "" of any other descriptor. A user namespace that does not know root calls him
+// nobody; who else is called so there could only have handed us what says the same of itself.
 std::string given_up_fifo_of_root(int fd);
+
+// Of all that this process has open.
+std::vector<std::string> given_up_fifos_of_root();
 
 // Whether two looks were at one and the same file.
 inline bool is_one_file(const struct stat& a, const struct stat& b) { return a.st_ino == b.st_ino && a.st_dev == b.st_dev; }

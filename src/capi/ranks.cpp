@@ -39,6 +39,12 @@ std::vector<Part> parts_of(const app::Acquired& acquired, const Field& ranks) {
   return parts;
 }
 
+std::vector<std::string> keys_in(const Field& ranks) {
+  std::vector<std::string> keys;
+  ranks.each([&](const Field& rank) { rank.each([&](const Field& name) { keys.push_back(name.text()); }); });
+  return keys;
+}
+
 // The same claim, as one of its processes sees it.
 app::Acquired narrowed(const app::Acquired& whole, const Part& part) {
   app::Acquired acquired;
@@ -87,15 +93,19 @@ app::Acquired acquired_around(const app::OuterClaim& around) {
 }
 
 // That root has taken one of these GPUs back from the claim around this process, of all of its where there are no parts; ""
-// where it has taken none, or there is no claim any more. `whole` is that claim as it was.
+// where it has taken none. `whole` is that claim as it was.
 std::string taken_around(const std::optional<app::OuterClaim>& now, const app::Acquired& whole,
                          const std::vector<Part>& parts) {
-  if (!now) return "";
+  std::vector<std::string> keys;
   for (const Part& part : parts.empty() ? std::vector<Part>{whole.chosen} : parts)
-    for (const std::size_t unit : part)
-      if (const std::string& key = whole.units[unit].key; now->has_lost(key))
-        return app::taken_back_text("GPU " + printable(key, 60));
-  return "";
+    for (const std::size_t unit : part) keys.push_back(whole.units[unit].key);
+  if (!now) return app::taken_back_around(keys);
+  const auto lost = std::ranges::find_if(keys, [&](const std::string& key) { return now->has_lost(key); });
+  return lost == keys.end() ? "" : app::taken_back_text("GPU " + printable(*lost, 60));
+}
+
+char* taken(const std::string& text) {
+  return owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", text}}));
 }
 
 std::string taken_from_it(const app::Acquired& claim) {
@@ -133,10 +143,21 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
     const model::Field root(json, "request");
     root.must_be_object();
     capi::Wires::Lease wire(machine->wires);
-    app::Site& site = wire->site();
     const bool anew = root.at("anew").flag_or(false);
-    const auto outer = anew && !claim ? app::outer_claim(site.store, site.environment) : std::nullopt;
-    if (anew && !claim && !outer) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}}));
+    std::optional<app::OuterClaim> outer;
+    if (anew && !claim) {
+      std::exception_ptr unseen;
+      try {
+        outer = app::outer_claim(wire->site().store, wire->site().environment);
+      } catch (const Error&) {
+        unseen = std::current_exception();
+      }
+      const std::string taken = outer ? "" : app::taken_back_around(capi::keys_in(root.at("ranks")));
+      if (!taken.empty()) return capi::taken(taken);
+      if (unseen) std::rethrow_exception(unseen);
+      if (!outer) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}}));
+    }
+    app::Site& site = wire->site();
     const auto around = outer ? std::optional(capi::acquired_around(*outer)) : std::nullopt;
     const model::Request nothing;
     const capi::Whole whole = around ? capi::Whole{*around, nothing}
@@ -153,7 +174,7 @@ char* thole_claim_ranks(thole_machine* machine, const thole_claim* claim, const 
       // Only now, and whatever came of the look: a driver may take its time.
       const auto now = claim || parts.empty() ? outer : app::outer_claim(site.store, site.environment);
       const std::string taken = claim ? capi::taken_from_it(claim->acquired) : capi::taken_around(now, *around, parts);
-      if (!taken.empty()) return capi::owned_text(model::dump(model::Json{{"ranks", nullptr}, {"taken_back", taken}}));
+      if (!taken.empty()) return capi::taken(taken);
       if (failed) std::rethrow_exception(failed);
       if (around) std::ranges::for_each(ranks, capi::leave_lists_only);
       return capi::owned_text(model::dump(model::Json{{"ranks", std::move(ranks)}}));

@@ -87,15 +87,19 @@ def test_nothing_begins_in_a_claim_on_a_gpu_of_it_that_was_taken_back(lab):
     lab.thole("alice", "release", claim, check=True)
 
 
+def variables_of(started):
+    lines = []
+    while (line := started.line()) != "up":
+        lines.append(line)
+    return dict(line.split("=", 1) for line in lines if line.startswith(("THOLE_CLAIM=", "THOLE_GPUS=", "CUDA_")))
+
+
 @in_one_surrounding
 def test_nor_a_rank_that_a_launcher_starts_there(lab):
     """One that is bound next to another GPU of the claim begins."""
     lab.init()
     alice = lab.start("alice", lab.program, "run", "-g", "2", "--on", "2,3", "--", "sh", "-c", "env; echo up; exec cat")
-    lines = []
-    while (line := alice.line()) != "up":
-        lines.append(line)
-    inside = dict(line.split("=", 1) for line in lines if line.startswith(("THOLE_CLAIM=", "THOLE_GPUS=", "CUDA_")))
+    inside = variables_of(alice)
     ranks = [["bind", "--local-rank", rank, "--ranks", "2", "--", "sh", "-c", "echo began"] for rank in "01"]
     for words in ranks:
         assert lab.thole("alice", *words, check=True, **inside).stdout == "began\n"
@@ -421,8 +425,31 @@ def test_no_later_init_makes_a_taking_back_forgotten(lab):
     lab.init()
     assert "is taken back; " in lab.init("--take-back", "3:0").stderr
     lab.init()
-    assert f"gpu.{key_of(lab, 2)}" in (left := lab.run("root", "ls", "/run/thole").stdout)
-    assert left.count("gpu.GPU-") == 3, left
     assert alice.process.stdin.close() or alice.wait() == 0
     assert "GPU 3 was taken back by root" in " ".join(alice.process.stderr.read().decode().split())
     alice.__exit__()
+    lab.init()
+    assert f"gpu.{key_of(lab, 2)}" in (left := lab.run("root", "ls", "/run/thole").stdout)
+    assert left.count("gpu.GPU-") == 3, left
+
+
+@in_one_surrounding
+def test_from_whom_a_gpu_was_taken_back_its_place_is_kept(lab):
+    """Else, when it has left the list and comes back, it has another: then his note would be understood by nobody."""
+    lab.init()
+    alice = lab.start("alice", lab.program, "run", "--on", "3", "--", "sh", "-c", "env; echo up; exec cat")
+    inside = variables_of(alice)
+    lab.init("--take-back", "3")
+    lab.set_gpus(3)
+    lab.init()
+    lab.partition(0)        # and four GPUs again: two instances take the places that are free
+    lab.init()
+    bob = lab.hold("bob", "--on", "3")
+    refused = lab.thole("alice", "bind", "--local-rank", "0", "--ranks", "1", "--", "echo", "began", **inside)
+    assert (refused.returncode, refused.stdout) == (69, "") and "GPU 3 was taken back by root" in refused.stderr, refused
+    assert "GPU 3 was taken back by root" in lab.thole("alice", "why", inside["THOLE_CLAIM"], check=True).stdout
+    end(bob)
+    end(alice)
+    lab.set_gpus(3)
+    lab.init()
+    assert lab.run("root", "grep", "-c", "GPU-", "/run/thole/devices").stdout == "3\n", "nobody needs it any more"

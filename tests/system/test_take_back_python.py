@@ -167,15 +167,26 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["around", "own"])
+AROUND = ["around", "own", "in a user namespace", "in a user namespace, as its root"]
+
+
+@pytest.mark.parametrize("where", AROUND)
 @pytest.mark.parametrize("kind", ["process", "group", "pool"])
 @in_one_surrounding
-def test_nor_what_has_no_gpus_of_its_own_there(lab, kind, own):
+def test_nor_what_has_no_gpus_of_its_own_there(lab, kind, where):
+    """In a user namespace nobody can tell whose notes those are: the locks that are inherited tell."""
     lab.init()
     program = lab.folder / "within.py"
     program.write_text(WITHOUT_GPUS)
     program.chmod(0o644)
+    own = where == "own"
     around = [] if own else [lab.program, "run", "-q", "--on", "3", "--"]
+    if "namespace" in where:
+        around += ["unshare", "-U", "-r" if "root" in where else "--map-current-user"]
+        if kind == "pool":
+            pytest.skip("pools need the claims, which nobody can tell there")
+        if lab.run("alice", *around[-3:], "true").returncode != 0:
+            pytest.skip("no user namespace for users")
     with lab.start("alice", *around, hostile.interpreter(), "-u", str(program), kind, *(["own"] if own else [])) as alice:
         assert alice.line() == "began", alice.process.stderr.read()
         assert alice.line() == "end"

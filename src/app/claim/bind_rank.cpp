@@ -96,10 +96,10 @@ void refuse_taken_around(const RankSite& site, const Rank& rank) {
   if (!names_a_claim(site.environment)) return;
   port::ClaimStore* const claims = site.claims ? site.claims() : nullptr;
   const auto around = claims ? outer_claim(*claims, site.environment) : std::nullopt;
-  if (!around) return;
   const auto& gpus = rank.binding.plan.ranks[rank.rank].gpus;
   for (const model::Unit& unit : site.observer.units())
-    if (std::ranges::find(gpus, unit.gpu) != gpus.end() && around->has_lost(unit.key))
+    if (std::ranges::find(gpus, unit.gpu) != gpus.end() &&
+        (around ? around->has_lost(unit.key) : !taken_back_around({unit.key}).empty()))
       refuse_taken_back("GPU " + unit.label);
 }
 

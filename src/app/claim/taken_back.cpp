@@ -1,6 +1,7 @@
 #include "app/claim/taken_back.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/refusal.hpp"
 #include "base/same_file.hpp"
@@ -12,14 +13,23 @@ std::string taken_back_text(const std::string& gpus) {
   return gpus + " was taken back by root: others may have claimed it since";
 }
 
+namespace {
+
+constexpr std::string_view node_of_gpu = "/gpu.";   // not a sharer's place
+
+bool is_among(const std::vector<std::string>& paths, const std::string& key) {
+  return std::ranges::any_of(paths, [&](const std::string& path) { return path.ends_with(std::string(node_of_gpu) + key); });
+}
+
+}  // namespace
+
 std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
                                     const std::vector<std::size_t>& chosen) {
   std::vector<std::string> paths;
   for (const int file : claim.telling_descriptors())
     if (std::string path = given_up_fifo_of_root(file); !path.empty()) paths.push_back(std::move(path));
   const auto is_taken = [&](const std::string& key) {
-    const auto is_its = [&](const std::string& path) { return path.ends_with("/gpu." + key); };   // no sharer's place
-    return std::ranges::any_of(paths, is_its) || std::ranges::find(claim.exchanged(), key) != claim.exchanged().end();
+    return is_among(paths, key) || std::ranges::find(claim.exchanged(), key) != claim.exchanged().end();
   };
   std::vector<std::string> told;
   for (const std::size_t index : chosen)
@@ -29,6 +39,16 @@ std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<
 
 std::vector<std::string> taken_back(const Acquired& acquired) {
   return taken_back(acquired.claim, acquired.units, acquired.chosen);
+}
+
+std::string taken_back_around(const std::vector<std::string>& keys) {
+  for (const std::string& path : given_up_fifos_of_root()) {
+    const std::size_t at = path.rfind(node_of_gpu);
+    if (at == std::string::npos) continue;
+    const std::string key = path.substr(at + node_of_gpu.size());
+    if (keys.empty() || std::ranges::find(keys, key) != keys.end()) return taken_back_text("GPU " + printable(key, 60));
+  }
+  return "";
 }
 
 namespace {

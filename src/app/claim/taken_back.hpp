@@ -17,6 +17,10 @@ std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<
                                     const std::vector<std::size_t>& chosen);
 std::vector<std::string> taken_back(const Acquired& acquired);
 
+// The same where no note tells of the claim around this process: the locks that it has inherited tell. "" where none is of one
+// of these units, or with no key of any.
+std::string taken_back_around(const std::vector<std::string>& keys);
+
 // For what is about to begin there: throws DriverTrouble, of these GPUs, or where one of this claim was taken.
 [[noreturn]] void refuse_taken_back(const std::string& gpus);
 void refuse_taken_back(const Acquired& acquired);

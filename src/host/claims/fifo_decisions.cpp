@@ -102,6 +102,7 @@ bool FifoTicket::lock_slot(Pass& pass, unsigned slot, port::ClaimParts& claim, s
   // At every death the berth goes first, as its number is higher: nobody keeps one of a unit that nobody has.
   if (share && !(share = moved_above(std::move(share), lock.get())))
     throw Error(ErrorCode::unavailable, "cannot lock").about(pass.nodes.slots()[slot]).because(errno);
+  settle_number(lock.get());
   locked.push_back({berth, node_number_of(lock.get())});
   claim.locks.push_back(std::move(lock));
   if (share) claim.locks.push_back(std::move(share));

@@ -66,11 +66,11 @@ InitRecord read_init_record(int file) {
   InitRecord record;
   for (std::string_view line : split_lines(text)) {
     const std::vector<std::string_view> words = split(line, ' ');
-    if (words.size() < 5 || words.size() > 6 || words[0] != "node") continue;
+    if (words.size() < 5 || words.size() > 6 || (words[0] != "node" && words[0] != "taken")) continue;
     const auto filesystem = parse_u64(words[2]), device = parse_u64(words[3]), inode = parse_u64(words[4]);
     if (filesystem && device && inode)
-      record.nodes.push_back(
-          {std::string(words[1]), *filesystem, *device, *inode, std::string(words.size() > 5 ? words[5] : "")});
+      (words[0] == "node" ? record.nodes : record.taken)
+          .push_back({std::string(words[1]), *filesystem, *device, *inode, std::string(words.size() > 5 ? words[5] : "")});
   }
   return record;
 }
@@ -78,9 +78,12 @@ InitRecord read_init_record(int file) {
 // Never empty in between: what is in the file also says that the directory was complete once.
 bool write_init_record(int file, const InitRecord& record) {
   std::string text(mark);
-  for (const RecordedNode& node : record.nodes)
-    text += fmt::format("node {} {} {} {}{}{}\n", node.name, node.filesystem, node.device, node.inode,
+  const auto add = [&](const char* what, const RecordedNode& node) {
+    text += fmt::format("{} {} {} {} {}{}{}\n", what, node.name, node.filesystem, node.device, node.inode,
                         node.handle.empty() ? "" : " ", node.handle);
+  };
+  for (const RecordedNode& node : record.nodes) add("node", node);
+  for (const RecordedNode& node : record.taken) add("taken", node);
   const auto size = static_cast<ssize_t>(text.size());
   return ::pwrite(file, text.data(), text.size(), 0) == size && ::ftruncate(file, size) == 0;
 }

@@ -2,6 +2,7 @@
 //
 // A line of text for people, then for each node of a GPU that is there or was deleted by somebody else:
 //   node NAME FILESYSTEM DEVICE INODE [HANDLE]
+// and the same with "taken" for each that init itself has given up in taking its GPU back, as long as somebody has it locked.
 // The number of a device is used again when nobody has anything of it open any more; FILESYSTEM (statfs) is not. HANDLE
 // (TYPE:HEX of name_to_handle_at(2)) opens a node that has no name any more, as long as anybody has it.
 #pragma once
@@ -23,7 +24,7 @@ struct RecordedNode {
 };
 
 struct InitRecord {
-  std::vector<RecordedNode> nodes;
+  std::vector<RecordedNode> nodes, taken;
 };
 
 // The handle of a node in this directory, as it is recorded.

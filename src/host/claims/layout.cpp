@@ -156,17 +156,20 @@ std::vector<unsigned> claimed_slots(const std::uint8_t* berths) {
   return claimed;
 }
 
-// Odd factors, so that no other number of one node gives the same. Never 0, but for when they were made where that is not known
-// of one of them.
-NodeNumber sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes& nodes) {
-  NodeNumber sum;
+// Odd factors, so that no other number of one node gives the same. 0 where one of them has none; else never.
+template <typename Number>
+Number sum_of(const std::vector<unsigned>& claimed, const SlotNodes& nodes, Number NodeNumber::*number) {
+  Number sum = 0;
   for (const unsigned slot : claimed) {
-    const std::uint64_t factor = 0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot;
-    sum.inode += (nodes[slot].inode + 1) * factor;
-    sum.born_ns += (nodes[slot].born_ns + 1) * factor;
+    if (nodes[slot].*number == 0) return 0;
+    sum += nodes[slot].*number * static_cast<Number>(0x9e3779b97f4a7c15u + 0xd1342543de82ef96u * slot);
   }
-  const bool born = std::ranges::all_of(claimed, [&](unsigned slot) { return nodes[slot].born_ns != 0; });
-  return {std::max<std::uint64_t>(sum.inode, 1), born ? std::max<std::uint64_t>(sum.born_ns, 1) : 0};
+  return std::max<Number>(sum, 1);
+}
+
+NodeNumber sum_of_nodes(const std::vector<unsigned>& claimed, const SlotNodes& nodes) {
+  return {sum_of(claimed, nodes, &NodeNumber::inode), sum_of(claimed, nodes, &NodeNumber::born),
+          sum_of(claimed, nodes, &NodeNumber::generation)};
 }
 
 // At the end of the text: the number of each, or of more than there is room for their sum.

@@ -80,9 +80,11 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
   report_.directory = dir_.path;
   if (is_complete(paths)) ::unlinkat(dir_.fd.get(), completing_file, 0);   // of one that was killed
   // A file system that is gone has given its device's number away: nobody has anything of it open any more.
-  std::erase_if(before_.nodes, [this](const RecordedNode& node) {
-    return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
-  });
+  for (std::vector<RecordedNode>* nodes : {&before_.nodes, &before_.taken})
+    std::erase_if(*nodes, [this](const RecordedNode& node) {
+      return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
+    });
+  std::erase_if(before_.taken, [this](const RecordedNode& node) { return !is_kept(node); });
   report_.group = gate();
 }
 
@@ -241,8 +243,8 @@ std::set<std::string> SystemInit::vanished_units() const {
   return gone;
 }
 
-// One whose claim goes on by others of its units stays: without its slot nobody understands that claim's note. (By its own lock
-// it does not: root has taken it back, or somebody has deleted its node.)
+// One whose claim goes on stays, by others of its units, or by the lock that root has taken back: without its slot nobody
+// understands that claim's note, nor sees by it that it was taken back.
 void SystemInit::forget_vanished() {
   if (!wish_.untold.empty()) return;
   std::set<unsigned> claimed;
@@ -250,7 +252,7 @@ void SystemInit::forget_vanished() {
     claimed = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_}, Counted::all_of_its_claim);
   for (const std::string& key : vanished_units()) {
     const auto slot = std::find(keys_.begin(), keys_.end(), key);
-    if (claimed.contains(static_cast<unsigned>(slot - keys_.begin()))) continue;
+    if (claimed.contains(static_cast<unsigned>(slot - keys_.begin())) || has_taken(key)) continue;
     const std::string node = gpu_node(key);
     Fd lock = open_at(dir_.fd.get(), node.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW);
     if (!lock && errno != ENOENT) continue;   // whether it is in use cannot be told
@@ -277,9 +279,38 @@ std::optional<bool> SystemInit::is_locked(const RecordedNode& node) const {
   return (found.st_mode & given_up) == 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
+// Before it is done, or a killed init would leave no word of it.
+void SystemInit::note_taking() {
+  if (wish_.take_back.empty()) return;
+  std::set<std::string> names;
+  for (const ToTakeBack& asked : wish_.take_back) {
+    names.insert(gpu_node(asked.unit));
+    if (!asked.whole.empty()) names.insert(gpu_node(asked.whole));
+  }
+  for (const RecordedNode& node : before_.nodes)
+    if (names.contains(node.name)) before_.taken.push_back(node);
+  if (is_complete(paths_)) write_record();
+}
+
+// Has anybody this node still, which init has given up? Yes where that cannot be told.
+bool SystemInit::is_kept(const RecordedNode& taken) const {
+  const Fd opened = open_recorded(dir_.fd.get(), dir_.dev, taken);
+  if (opened) return ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
+  if (errno == ESTALE) return false;
+  const KernelLocks locks = kernel_locks(for_init_to_tell);
+  const auto is_its = [&](const KernelLock& lock) { return lock.dev == taken.device && lock.ino == taken.inode; };
+  return !locks.whole || std::ranges::any_of(locks.flocks, is_its);
+}
+
+// Whether it was taken back from somebody who has it still.
+bool SystemInit::has_taken(const std::string& key) const {
+  return std::ranges::find(before_.taken, gpu_node(key), &RecordedNode::name) != before_.taken.end();
+}
+
 // A unit whose lock was deleted under a living claim is left out until that claim has ended: without a node nobody can claim it
 // meanwhile. It keeps its slot, or its holder could neither release it nor claim within it.
 void SystemInit::add_units() {
+  note_taking();
   std::vector<RecordedNode> missing = before_.nodes;
   std::erase_if(missing, [this](const RecordedNode& node) { return is_there(node.name); });
   std::vector<NodeLock> lost;
@@ -342,10 +373,10 @@ std::string* SystemInit::slot_for_another() {
   if (std::string* free = free_slot(keys_)) return free;
   const auto gone = [this](const std::string& key) { return vanished(key); };
   if (std::ranges::none_of(keys_, gone)) return nullptr;
-  if (!claimed_slots_) 
+  if (!claimed_slots_)
     claimed_slots_ = claimed_slots(notes().get(), {dir_.fd.get(), number_of(dir_), keys_}, Counted::what_is_held);
   for (unsigned slot = 0; slot < keys_.size(); ++slot)
-    if (gone(keys_[slot]) && !claimed_slots_->contains(slot)) return &keys_[slot];
+    if (gone(keys_[slot]) && !claimed_slots_->contains(slot) && !has_taken(keys_[slot])) return &keys_[slot];
   return nullptr;
 }
 
@@ -397,7 +428,10 @@ void SystemInit::write_record() {
   InitRecord now;
   std::copy_if(before_.nodes.begin(), before_.nodes.end(), std::back_inserter(now.nodes),
                [this](const RecordedNode& node) { return !is_there(node.name); });
-  if (now.nodes.size() > most_missing) now.nodes.erase(now.nodes.begin(), now.nodes.end() - most_missing);
+  std::ranges::copy_if(before_.taken, std::back_inserter(now.taken),
+                       [this](const RecordedNode& node) { return is_kept(node); });
+  for (std::vector<RecordedNode>* nodes : {&now.nodes, &now.taken})
+    if (nodes->size() > most_missing) nodes->erase(nodes->begin(), nodes->end() - most_missing);
   for (const std::string& name : entries_in(dir_.fd.get())) {
     struct stat node;
     if (key_of_gpu_node(name).empty()) continue;

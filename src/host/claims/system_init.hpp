@@ -30,6 +30,9 @@ class SystemInit {
   void make_notes();
   void forget_vanished();
   std::optional<bool> is_locked(const RecordedNode& node) const;
+  void note_taking();
+  bool is_kept(const RecordedNode& taken) const;
+  bool has_taken(const std::string& key) const;
   void add_units();
   void renew(const std::string& name);
   void name_fillers();
@@ -51,7 +54,7 @@ class SystemInit {
   const InitWish& wish_;
   InitReport report_;
   Fd lock_;
-  InitRecord before_;
+  InitRecord before_;                // what is taken back is added to it
   std::vector<std::string> held_;   // nodes, closed to newcomers
   StateDir dir_;
   NodeMaker maker_;

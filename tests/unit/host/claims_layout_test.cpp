@@ -80,22 +80,25 @@ TEST(ClaimLayout, ANoteCountsOnlyInItsDirectoryAndForItsKeys) {
   note.command = std::string(1000, 'x');
   note.shared = true;
   note.memory_mib = 4096;
-  note.put(4, 2, {4711, 1'700'000'000'123'456'789});
+  note.put(4, 2, {4711, 1000, 77});
   const NoteRecord record = encode(note, keys, 7);
   auto read = decode(record, keys, 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->id, note.id);
   EXPECT_EQ(read->command, std::string(288 - 16 - 1, 'x')) << "behind it lies what tells the node";
   SlotNodes now{};
-  const auto with = [&](std::uint64_t inode, std::uint64_t born_ns = 0) { return now[4] = {inode, born_ns}, now; };
+  const auto with = [&](std::uint64_t inode, std::uint32_t born = 0, std::uint32_t generation = 0) {
+    return now[4] = {inode, born, generation}, now;
+  };
   EXPECT_TRUE(read->exchanged(with(4711)).empty());
   EXPECT_EQ(read->exchanged(with(4712)), std::vector<unsigned>{4});
   for (const unsigned bits : {16u, 32u, 48u, 63u})
     EXPECT_EQ(read->exchanged(with(4711 + (std::uint64_t{1} << bits))), std::vector<unsigned>{4}) << "whoever makes many files";
   EXPECT_TRUE(read->exchanged(with(0)).empty()) << "there is none";
-  EXPECT_TRUE(read->exchanged(with(4711, 1'700'000'000'123'456'789)).empty());
-  for (const std::uint64_t born_ns : {1'700'000'000'123'456'790, 1'700'000'001'123'456'789, 123'456'789l})
-    EXPECT_EQ(read->exchanged(with(4711, born_ns)), std::vector<unsigned>{4}) << "the inode was given again";
+  EXPECT_TRUE(read->exchanged(with(4711, 1000, 77)).empty());
+  EXPECT_EQ(read->exchanged(with(4711, 1001, 77)), std::vector<unsigned>{4}) << "the inode was given again";
+  EXPECT_EQ(read->exchanged(with(4711, 1001)), std::vector<unsigned>{4});
+  EXPECT_EQ(read->exchanged(with(4711, 0, 78)), std::vector<unsigned>{4});
   EXPECT_TRUE(read->names(4, 2) && !read->names(4, 1) && !read->names(0));
   EXPECT_FALSE(decode(record, keys, 8)) << "a file that was moved from another directory says nothing";
   keys[0] = "GPU-y";
@@ -112,7 +115,7 @@ std::optional<Note> note_of_slots(unsigned count, SlotNodes& nodes) {
   note.command = std::string(1000, 'x');
   for (unsigned slot = 0; slot < count; ++slot) {
     keys[slot] = "GPU-" + std::to_string(slot);
-    note.put(slot, 0, nodes[slot] = {65535u * slot + 1000 + slot, 1'700'000'000'000'000'000u + slot});
+    note.put(slot, 0, nodes[slot] = {65535u * slot + 1000 + slot, 1000 + slot, 7 * slot + 1});
   }
   const auto read = decode(encode(note, keys, 7), keys, 7);
   return read ? decode(encode(*read, keys, 7), keys, 7) : std::nullopt;
@@ -128,9 +131,10 @@ TEST(ClaimLayout, ANoteOfManySlotsTellsEachOfTheirNodes) {
   now[9] = {};
   EXPECT_EQ(read->exchanged(now), std::vector<unsigned>{7});
   ++now[8].inode;
-  now[10].born_ns += 4'000'000;
-  now[11].born_ns = 0;
-  EXPECT_EQ(read->exchanged(now), (std::vector<unsigned>{7, 8, 10}));
+  ++now[10].born;
+  now[11].born = 0;
+  ++now[12].generation;
+  EXPECT_EQ(read->exchanged(now), (std::vector<unsigned>{7, 8, 10, 12}));
 }
 
 TEST(ClaimLayout, ANoteOfMoreSlotsTellsThatOneOfTheirNodesIsAnother) {
@@ -139,14 +143,15 @@ TEST(ClaimLayout, ANoteOfMoreSlotsTellsThatOneOfTheirNodesIsAnother) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->command, std::string(288 - 16 - 1, 'x'));
   EXPECT_TRUE(read->exchanged(now).empty());
-  const std::uint64_t inode = now[7].inode, born_ns = now[7].born_ns;
-  for (const NodeNumber& other : {NodeNumber{}, {inode + 65535, born_ns}, {inode + (std::uint64_t{1} << 63), born_ns},
-                                  {inode, born_ns + 4'000'000}, {inode + 1, 0}}) {
+  const auto [inode, born, generation] = now[7];
+  for (const NodeNumber& other : {NodeNumber{}, {inode + 65535, born, generation}, {inode + 1, 0, 0},
+                                  {inode + (std::uint64_t{1} << 63), born, generation}, {inode, born + 1, generation},
+                                  {inode, born, generation + 1}}) {
     SlotNodes then = now;
     then[7] = other;
     EXPECT_EQ(read->exchanged(then).size(), model::max_slots);
   }
-  now[7].born_ns = 0;
+  now[7].born = 0;
   EXPECT_TRUE(read->exchanged(now).empty()) << "a kernel that does not say when";
 }
 
