@@ -84,7 +84,7 @@ SystemInit::SystemInit(const StatePaths& paths, const std::vector<std::string>& 
     std::erase_if(*nodes, [this](const RecordedNode& node) {
       return node.device == dir_.dev && node.filesystem != number_of_filesystem(dir_.fd.get());
     });
-  std::erase_if(before_.taken, [this](const RecordedNode& node) { return !is_kept(node); });
+  leave_kept(before_.taken);
   report_.group = gate();
 }
 
@@ -292,14 +292,17 @@ void SystemInit::note_taking() {
   if (is_complete(paths_)) write_record();
 }
 
-// Has anybody this node still, which init has given up? Yes where that cannot be told.
-bool SystemInit::is_kept(const RecordedNode& taken) const {
-  const Fd opened = open_recorded(dir_.fd.get(), dir_.dev, taken);
-  if (opened) return ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
-  if (errno == ESTALE) return false;
-  const KernelLocks locks = kernel_locks(for_init_to_tell);
-  const auto is_its = [&](const KernelLock& lock) { return lock.dev == taken.device && lock.ino == taken.inode; };
-  return !locks.whole || std::ranges::any_of(locks.flocks, is_its);
+// Of what init has given up, what somebody has still, or may have.
+void SystemInit::leave_kept(std::vector<RecordedNode>& taken) const {
+  std::optional<KernelLocks> listed;
+  std::erase_if(taken, [&](const RecordedNode& node) {
+    const Fd opened = open_recorded(dir_.fd.get(), dir_.dev, node);
+    if (opened) return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+    if (errno == ESTALE) return true;
+    if (!listed) listed = kernel_locks(for_init_to_tell);
+    const auto is_its = [&](const KernelLock& lock) { return lock.dev == node.device && lock.ino == node.inode; };
+    return listed->whole && std::ranges::none_of(listed->flocks, is_its);
+  });
 }
 
 // Whether it was taken back from somebody who has it still.
@@ -428,8 +431,8 @@ void SystemInit::write_record() {
   InitRecord now;
   std::copy_if(before_.nodes.begin(), before_.nodes.end(), std::back_inserter(now.nodes),
                [this](const RecordedNode& node) { return !is_there(node.name); });
-  std::ranges::copy_if(before_.taken, std::back_inserter(now.taken),
-                       [this](const RecordedNode& node) { return is_kept(node); });
+  now.taken = before_.taken;
+  leave_kept(now.taken);
   for (std::vector<RecordedNode>* nodes : {&now.nodes, &now.taken})
     if (nodes->size() > most_missing) nodes->erase(nodes->begin(), nodes->end() - most_missing);
   for (const std::string& name : entries_in(dir_.fd.get())) {

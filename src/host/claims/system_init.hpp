@@ -31,7 +31,7 @@ class SystemInit {
   void forget_vanished();
   std::optional<bool> is_locked(const RecordedNode& node) const;
   void note_taking();
-  bool is_kept(const RecordedNode& taken) const;
+  void leave_kept(std::vector<RecordedNode>& taken) const;
   bool has_taken(const std::string& key) const;
   void add_units();
   void renew(const std::string& name);
