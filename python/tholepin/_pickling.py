@@ -2,7 +2,9 @@
 
 What belongs to ``__main__`` cannot be found by name in a worker, whose main program is another. Where cloudpickle is installed
 such objects, lambdas and functions within functions travel by value. Where it is not, the worker imports the main script under
-another name, and :mod:`tholepin._byvalue` sends plain functions of notebooks and of prompts, which no file holds.
+another name, and :mod:`tholepin._byvalue` sends plain functions of notebooks and of prompts, which no file holds. So the worker
+does in either case for a process that has the script under that name itself, a child of multiprocessing: to cloudpickle this is
+a module as any other.
 """
 
 from __future__ import annotations
@@ -81,6 +83,8 @@ def main_path() -> str | None:
 
 def script_for_workers() -> str | None:
     """The main script, where workers are to import it for what the pickles name in it."""
+    import sys
     from importlib.util import find_spec
 
-    return None if find_spec("cloudpickle") else main_path()
+    is_again = getattr(sys.modules.get("__main__"), "__name__", None) == "__mp_main__"
+    return main_path() if is_again or not find_spec("cloudpickle") else None

@@ -163,6 +163,24 @@ print([points[0].x for points in tholepin.Pool(2).map(doubled, [1, 2])])
     assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[2,", "4]"]
 
 
+@pytest.mark.parametrize("without_cloudpickle", [False, True])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_may_have_pools(method, without_cloudpickle, tmp_path):
+    text = f"""
+import multiprocessing, tholepin
+class Point:
+    def __init__(self, x): self.x = x
+def double(x): return Point(2 * x)
+def doubled(x):
+    with tholepin.Pool(1) as pool:
+        return pool.map(double, [x]), pool.apply(lambda: double(x).x), tholepin.on_gpu(1)(double)(x).x
+if __name__ == "__main__":
+    [[one], another, third] = multiprocessing.get_context("{method}").Pool(1).apply(doubled, [2])
+    print([one.x, another, third])
+"""
+    assert said_by([sys.executable, script(tmp_path, text, without_cloudpickle)]) == ["[4,", "4,", "4]"]
+
+
 def test_what_such_a_script_claims_or_submits_no_worker_does_again(tmp_path):
     text = """
 import tholepin
