@@ -11,6 +11,7 @@ import time
 from typing import Callable
 
 from . import _shares
+from ._aside import Aside
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # as thole's own, with a driver that is late
 
@@ -62,7 +63,8 @@ class Absent:
             try:
                 shares.tell_of_wait(one.share, problem)
             except Exception:  # a hook's
-                logging.getLogger("tholepin").exception("on_wait, of a process that waits for its GPUs")
+                with Aside():
+                    logging.getLogger("tholepin").exception("on_wait, of a process that waits for its GPUs")
         one.due = time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**one.pauses)
         one.pauses += 1
         self._waiting.append(one)

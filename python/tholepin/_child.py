@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from . import _wire, _worker
+from ._aside import Aside
 
 
 def main(number: int) -> None:
@@ -26,7 +27,8 @@ def main(number: int) -> None:
         except Exception:
             import traceback
 
-            sys.stderr.write("*** Exception Occurred in User-Provided Code ***\n" + traceback.format_exc())
+            with Aside():
+                sys.stderr.write("*** Exception Occurred in User-Provided Code ***\n" + traceback.format_exc())
             sys.exit(1)
 
     _worker.with_main(call)

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import _pickling, _wire, _worker
+from ._aside import Aside
 from .errors import Error
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Chunk:
         try:
             self._done(self._index, succeeded, value)
         except Exception:
-            sys.excepthook(*sys.exc_info())
+            with Aside():
+                sys.excepthook(*sys.exc_info())
         finally:
             if os.getpid() != pid:  # a copy that a callback has forked: the pool is none of its business
                 _worker.leave(getattr(sys.exc_info()[1], "code", None))

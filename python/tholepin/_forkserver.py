@@ -38,10 +38,7 @@ def _tell(holding: Holding, caution: str) -> None:
     if holding.told_of_forkserver or not _has_others([*holding.env, *holding.unset]):
         return
     holding.told_of_forkserver = True
-    try:
-        _waiting.say(caution, holding.quiet)
-    except RuntimeError:  # a signal handler has released, amid a write to the same stream
-        pass
+    _waiting.say(caution, holding.quiet)
 
 
 def _has_others(names: Iterable[str]) -> bool:

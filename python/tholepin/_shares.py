@@ -13,6 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence, Union
 
 from . import _native, _waiting, words
+from ._aside import Aside
 from .errors import DriverError, Error, NeverPossible, NoneFree, WrongRequest
 from .policy import Policy
 
@@ -338,10 +339,11 @@ def warn_of_no_claim() -> None:
     if found:
         import logging
 
-        logging.getLogger("tholepin").warning(
-            'this pool claims no GPU: gpus="free", gpus=N or policies with gpu_affinity give each worker its own; now each '
-            "sees every GPU"
-        )
+        with Aside():
+            logging.getLogger("tholepin").warning(
+                'this pool claims no GPU: gpus="free", gpus=N or policies with gpu_affinity give each worker its own; now each '
+                "sees every GPU"
+            )
 
 
 def _has_device_nodes() -> bool:

@@ -19,6 +19,7 @@ import threading
 from typing import Any, Callable, Iterator, Mapping, Union
 
 from . import _native, _option_words, errors, words
+from ._aside import Aside
 
 # Told of a wait: {"gpus": …, "position": …, "promise": …, "why": ["next in line", "GPU 0: …", …]}.
 OnWait = Callable[[Mapping[str, Any]], object]
@@ -89,7 +90,8 @@ class Patience:
         told = self._told(request, reason)
         lines = told["why"]
         log = logging.getLogger("tholepin")
-        log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
+        with Aside():
+            log.info("%s", ", ".join(["waiting", *lines[:1]]) + "".join("; " + line for line in lines[1:]))
         shown = log.isEnabledFor(logging.INFO) and log.hasHandlers()
         if not self.quiet and not shown:
             to_stderr(text(lines))
@@ -178,7 +180,8 @@ def say(caution: str, quiet: bool) -> None:
 
     log = logging.getLogger("tholepin")
     if log.hasHandlers():
-        log.warning("%s", caution)
+        with Aside():
+            log.warning("%s", caution)
     elif not quiet:
         to_stderr(textwrap.fill("thole: " + caution, _WIDTH, subsequent_indent="  ", break_long_words=False) + "\n")
 
@@ -186,8 +189,8 @@ def say(caution: str, quiet: bool) -> None:
 def to_stderr(text: str) -> None:
     """As far as that takes it: nobody gives up what he waits for, or has, for want of somebody who reads of it. Past Python's
     own buffer, which would keep what was not taken and end the program with status 120."""
-    stream = sys.stderr
-    with contextlib.suppress(OSError, ValueError):
+    with Aside():
+        stream = sys.stderr
         if stream is not None and stream is sys.__stderr__:
             stream.flush()
             os.write(stream.fileno(), text.encode(stream.encoding, "backslashreplace"))

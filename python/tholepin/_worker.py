@@ -16,6 +16,7 @@ from _socket import socket as _Socket
 from posix import getpid
 
 from . import _wire
+from ._aside import Aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,9 +126,11 @@ def _to_the_end(run: Callable[[], object]) -> NoReturn:
     except SystemExit as end:
         status = end.code
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        with Aside():
+            sys.excepthook(*sys.exc_info())
     if isinstance(status, str):
-        sys.stderr.write(status + "\n")
+        with Aside():
+            sys.stderr.write(status + "\n")
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -140,9 +143,9 @@ def leave(status: object) -> NoReturn:
     from os import _exit
 
     try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+        for name in ("stdout", "stderr"):
+            with Aside():  # it may be None, and gone
+                getattr(sys, name).flush()
     finally:
         _exit(0 if status is None else status & 255 if isinstance(status, int) else 1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import threading
@@ -10,6 +9,7 @@ from collections import deque
 from typing import Any, Callable, Generic, Iterator, TypeVar, Union
 
 from . import words
+from ._aside import Aside
 from ._sleepers import Sleepers
 from ._waiting import to_stderr
 
@@ -135,21 +135,24 @@ class _Bar:
             try:
                 from importlib import import_module
 
-                self._bar = import_module("tqdm.auto").tqdm(total=total)
+                tqdm = import_module("tqdm.auto").tqdm
             except ImportError:
                 self._tell = _line
+                return
+            with Aside():  # nobody's results are lost for want of somebody who reads of them
+                self._bar = tqdm(total=total)
 
     def advance(self, number: int) -> None:
         self._done += number
         if self._bar is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody's results are lost for want of somebody who reads of them
+            with Aside():
                 self._bar.update(number)
         elif self._tell is not None:
             self._tell(self._done, self._done if self._total is None else self._total)
 
     def close(self) -> None:
         if self._bar is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with Aside():
                 self._bar.close()
 
 

@@ -155,6 +155,15 @@ def fork_and(how):
     return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
 
+class Refusing:
+    """In the place of a stream."""
+
+    def write(self, text):
+        raise RuntimeError(text)
+
+    flush = None
+
+
 def lists_of_sys():
     return sys.argv, all(type(entry) is str for entry in sys.path)
 

@@ -47,6 +47,21 @@ def test_so_does_one_that_is_made_while_something_is_loaded_or_sent(how):
         pool.join()
 
 
+def test_a_bar_that_cannot_be_written_loses_no_result(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", work.Refusing())
+    with tholepin.Pool(gpus=1) as pool:
+        assert pool.map(work.square, range(10), progress=True) == [x * x for x in range(10)]
+        assert list(pool.imap(work.square, range(10), progress=True)) == [x * x for x in range(10)]
+
+
+def test_nor_does_a_callback_whose_error_cannot_be_shown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", work.Refusing())
+    monkeypatch.setattr(sys, "excepthook", lambda *problem: sys.stderr.write("a callback has failed"))
+    with tholepin.Pool(gpus=1) as pool:
+        assert pool.apply_async(work.square, (2,), callback=work.fail).get(60) == 4
+        assert pool.apply(work.square, (3,)) == 9
+
+
 CALLBACKS = """
 import os, sys, pool_work, tholepin
 def forks(_):

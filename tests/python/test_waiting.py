@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -102,6 +103,50 @@ def test_a_wait_in_a_thread_is_told_too(other, capfd):
     thread.start()
     thread.join()
     assert told and capfd.readouterr().err.startswith("thole: waiting, next in line")
+
+
+class Stream:
+    """In the place of sys.stderr."""
+
+    def __init__(self, write):
+        self.write = write
+
+
+def refuse(text):
+    raise RuntimeError(text)
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize("stream", [Stream(len), Stream(refuse), 5], ids=["no flush", "refuses", "none"])
+def test_who_waits_goes_on_whatever_stands_in_the_place_of_stderr(other, start, stream, monkeypatch):
+    told, on_wait = let_go(other)
+    monkeypatch.setattr(sys, "stderr", stream)
+    start(on_wait=on_wait)
+    assert told
+
+
+def test_so_does_who_has_a_log_that_cannot_be_written(other, monkeypatch):
+    told, on_wait = let_go(other)
+    monkeypatch.setattr(sys, "stderr", Stream(refuse))  # to which logging says what it could not write
+    log, shown = logging.getLogger("tholepin"), logging.StreamHandler()
+    log.addHandler(shown)
+    log.setLevel(logging.INFO)
+    try:
+        tholepin.claim(1, on_wait=on_wait).release()
+    finally:
+        log.removeHandler(shown)
+        log.setLevel(logging.NOTSET)
+    assert told
+
+
+def test_what_a_signal_handler_raises_while_something_is_said_ends_the_wait(other, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Stream(lambda text: signal.raise_signal(signal.SIGALRM)))
+    before = signal.signal(signal.SIGALRM, lambda number, frame: refuse("enough"))
+    try:
+        with pytest.raises(RuntimeError, match="enough"):
+            tholepin.claim(1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 WAITS = """

@@ -41,5 +41,8 @@ def _hand_on():
 try:
     _enable()
 except Exception as problem:
-    sys.stderr.write("thole compat: {}: {}; the original modules are used\n".format(sys.executable, problem))
+    try:
+        sys.stderr.write("thole compat: {}: {}; the original modules are used\n".format(sys.executable, problem))
+    except Exception:  # there is none, or nobody reads it
+        pass
 _hand_on()

@@ -9,6 +9,7 @@ from typing import Any, Callable, Mapping, Sequence, Union
 
 import tholepin
 from tholepin import errors
+from tholepin._aside import Aside
 
 from .._claims import ProgramProcess
 from ..infrastructure.connection import Connection
@@ -68,7 +69,8 @@ class Process(ProcessTemplate):
         if known is not None:
             if target is not None:
                 log = logging.getLogger(__name__)
-                log.warning("there is a process %r already: this is it, the target is not started", ident)
+                with Aside():
+                    log.warning("there is a process %r already: this is it, the target is not started", ident)
             self._running, self._connections = known
             return
         if target is None:
