@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 
+from . import _epoll
 from .errors import Error
 
 
@@ -14,7 +15,7 @@ def _refused(problem: OSError) -> Error:
 
 def new_epoll() -> select.epoll:
     try:
-        return select.epoll()
+        return _epoll.epoll()
     except OSError as problem:
         raise _refused(problem) from None
 

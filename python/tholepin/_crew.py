@@ -23,7 +23,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Sequence
 
-from . import _pickling, _start, _wire
+from . import _epoll, _pickling, _start, _wire
 from ._absent import Absent
 from ._bell import Bell, new_epoll
 from ._chunks import Chunk, failure, how, with_cause
@@ -226,7 +226,7 @@ class Crew:
         timeout = None if next_step is None else max(0.0, next_step - time.monotonic())
         if self._inbox:
             timeout = 0
-        events = self._epoll.poll(timeout)
+        events = _epoll.events(self._epoll, timeout)
         self._sleeping = False
         ended = []
         bell = self._bell

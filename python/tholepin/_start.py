@@ -15,14 +15,13 @@ import ctypes
 import errno
 import functools
 import os
-import select
 import signal
 import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
-from . import _native
+from . import _epoll, _native
 from .errors import WANTS, Error, WorkerNotStarted
 
 if TYPE_CHECKING:
@@ -115,11 +114,8 @@ class Child(_native.Owner):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleeps until it has ended, at most ``timeout`` seconds; whether it has. What is left of its group is killed then."""
-        if not self._ended:
-            poller = select.poll()
-            poller.register(self.fd, select.POLLIN)
-            if poller.poll(None if timeout is None else max(0, timeout) * 1000):
-                self.reap()
+        if not self._ended and _epoll.is_readable(self.fd, timeout):
+            self.reap()
         return self._ended
 
     def reap(self) -> None:

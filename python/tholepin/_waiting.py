@@ -13,12 +13,13 @@ import contextlib
 import errno
 import json
 import os
+import posix
 import select
 import sys
 import threading
 from typing import Any, Callable, Iterator, Mapping, Union
 
-from . import _native, _option_words, errors, words
+from . import _epoll, _native, _option_words, errors, words
 from ._aside import Aside
 
 # Told of a wait: {"gpus": …, "position": …, "promise": …, "why": ["next in line", "GPU 0: …", …]}.
@@ -135,7 +136,7 @@ class Telling:
 
     def _heard(self) -> Iterator[Mapping[str, Any]]:
         with contextlib.suppress(BlockingIOError):
-            self._rest += os.read(self._ear, 2**16)
+            self._rest += posix.read(self._ear, 2**16)  # os.read is eventlet's, where that is, and waits for more
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError):  # one that there was no room for
@@ -210,7 +211,7 @@ class Canceller:
         self._both: select.epoll | None = None
         try:
             if other is not None:  # the library listens to one descriptor: an epoll is readable when any in it is
-                self._both = select.epoll()
+                self._both = _epoll.epoll()
                 for fd in (self._ear, other):
                     self._both.register(fd, select.EPOLLIN)
         except OSError as problem:
@@ -278,7 +279,7 @@ def _descriptor(cancel: Cancel) -> int:
             f"cancel: expected a descriptor or what has one (an eventfd, a pipe, a socket), got {cancel!r}"
         )
     try:
-        with select.epoll() as epoll:
+        with _epoll.epoll() as epoll:
             epoll.register(fd, select.EPOLLIN)
     except OSError as problem:
         if problem.errno in (errno.EBADF, errno.EPERM):  # else it is this epoll that there is no room for

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Iterator, Mapping
 
-from . import _leaving, _shares, _start, _waiting, process, words
+from . import _epoll, _leaving, _shares, _start, _waiting, process, words
 from ._absent import Absent
 from ._bell import Bell, new_epoll
 from ._sleepers import Sleepers
@@ -421,7 +421,7 @@ class _Watch:
         steps = (self._walltime_ends, self._next_step, self._absent.due)
         deadline = min((one for one in steps if one is not None), default=None)
         timeout = None if deadline is None else min(_LONGEST_POLL_S, max(0.0, deadline - time.monotonic()))
-        for fd, _ in self._epoll.poll(timeout):
+        for fd, _ in _epoll.events(self._epoll, timeout):
             if fd == self._bell.fd:
                 self._bell.clear()
             else:

@@ -2,7 +2,7 @@
 inside a claim.
 
 Seen here with joblib 1.6.0, optuna 5.0.0, distributed 2026.8.0, hydra-core 1.3.8, hydra-joblib-launcher and
-hydra-submitit-launcher 1.2.0, submitit 1.5.4.
+hydra-submitit-launcher 1.2.0, submitit 1.5.4. And pools beside the greenlets of gevent 26.9.0.
 """
 # ctest: timeout 1200
 import pytest
@@ -84,3 +84,26 @@ def test_processes_of_an_optuna_study_own_a_gpu_each(tmp_path):
     text = run([python, EXAMPLES / "optuna_study.py", study], tmp_path)
     assert text.split()[0] == "20"
     assert study.read_text().count("GPU-") == 20
+
+
+GREENLETS = """
+from gevent import monkey; monkey.patch_all()
+import asyncio, os, gevent, tholepin
+def square(x): return x * x
+turns = []
+def others():
+    while True: turns.append(1); gevent.sleep(0.01)
+async def claimed():
+    async with tholepin.aclaim(1) as claim: return len(claim.indices)
+if __name__ == "__main__":
+    gevent.spawn(others)
+    with tholepin.Pool(gpus=2) as pool: print(sum(pool.map(square, range(100))))
+    with tholepin.Executor(gpus=2) as executor: print(executor.submit(square, 3).result())
+    print(tholepin.on_gpu(1)(square)(4), asyncio.run(claimed()), len(turns) > 3)
+"""
+
+
+def test_greenlets_of_gevent_run_beside_pools(tmp_path):
+    python = python_with(["gevent"], ["gevent"])
+    (tmp_path / "program.py").write_text(GREENLETS)
+    assert run([python, tmp_path / "program.py"], tmp_path).split() == ["328350", "9", "16", "1", "True"]

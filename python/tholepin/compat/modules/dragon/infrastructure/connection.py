@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import codecs
 import os
-import select
 from typing import Any, BinaryIO
 
-from tholepin import errors
+from tholepin import _epoll, errors
 
 from .._outside import refuse
 from .._shared import Handle
@@ -40,9 +39,7 @@ class _Pipe:
             rest = rest[os.write(self._file.fileno(), rest) :]
 
     def poll(self, timeout: float | None) -> bool:
-        waiting = select.poll()
-        waiting.register(self._file.fileno(), select.POLLIN)
-        return bool(waiting.poll(None if timeout is None else max(0.0, timeout) * 1000))
+        return _epoll.is_readable(self._file.fileno(), timeout)
 
     def fileno(self) -> int:
         return self._file.fileno()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import weakref
 from typing import TYPE_CHECKING, Any, Dict
+
+from tholepin import _epoll
 
 if TYPE_CHECKING:
     from .process_group import ProcessGroup
@@ -27,10 +28,10 @@ class Other:
 
     @property
     def is_alive(self) -> bool:
-        return not self._ended(0)
+        return not _epoll.is_readable(self._fd, 0)
 
     def join(self, timeout: float | None = None) -> int | None:
-        self._ended(None if timeout is None else timeout * 1000)
+        _epoll.is_readable(self._fd, timeout)
         return self.returncode
 
     def send_signal(self, sig: int) -> None:
@@ -44,11 +45,6 @@ class Other:
 
     def connections(self) -> Dict[int, Any]:
         return {}
-
-    def _ended(self, milliseconds: float | None) -> bool:
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLIN)
-        return bool(waiting.poll(milliseconds))
 
 
 class Member:
