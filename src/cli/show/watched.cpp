@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/standard.hpp"
+#include "base/stop_self.hpp"
 #include "base/stream.hpp"
 #include "cli/output.hpp"
 
@@ -57,12 +58,7 @@ void Watched::obey_stop() {
   while (::read(stops_.get(), &got, sizeof got) == sizeof got) stop = got.ssi_signo == SIGTSTP;
   if (stop) {
     leave();
-    sigset_t only, blocked;
-    sigemptyset(&only);
-    sigaddset(&only, SIGTSTP);
-    ::raise(SIGTSTP);
-    ::pthread_sigmask(SIG_UNBLOCK, &only, &blocked);   // here it stops
-    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+    stop_self(SIGTSTP);
   }
   enter();
 }

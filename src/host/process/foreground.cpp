@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/standard.hpp"
+#include "base/stop_self.hpp"
 #include "base/stream.hpp"
 #include "base/text.hpp"
 #include "host/process/tree.hpp"
@@ -73,6 +74,12 @@ bool is_in_our_session(pid_t command) { return ::getsid(command) == ::getsid(0);
 
 void pass_on(pid_t command, int number) { ::kill(::getpgid(command) == command ? -command : command, number); }
 
+// A CONT that has come meanwhile was sent after the stop, and must not get there before it.
+void tell(pid_t command, int number) {
+  ::kill(command, number);
+  if (is_stop(number) && is_pending(SIGCONT)) ::kill(command, SIGCONT);
+}
+
 // The command is not stopped any more; where /proc hides it, nobody knows.
 bool goes_on(pid_t command) {
   const auto process = proc_numbers_are_ours() ? read_process(command) : std::nullopt;
@@ -89,11 +96,20 @@ sigset_t Foreground::signals() const {
   return watched;
 }
 
+// What stops our group has not stopped a command that had not begun its program (Launch).
+void Foreground::began(pid_t command) {
+  for (const int signal : stop_signals)
+    if (is_pending(signal)) tell(command, signal);
+}
+
 void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector<port::CommandEvent>& events) {
   const int number = static_cast<int>(signal.ssi_signo);
   if (command == 0 && number == SIGTSTP) return will_stop(number, events);   // with what it has left behind, for the shell
   events.push_back(port::Signalled{number, command != 0});
-  if (command == 0) return;
+  if (command == 0) {
+    if (number == SIGCONT && stop_) stop_ = 0;   // it was sent after that
+    return;
+  }
   const bool to_group = was_to_group(number);
   // The kernel's own signals to us concern us (a broken pipe), but for the hang-up that only a session leader gets, and for a
   // key pressed before there was a command: its group had no witness yet.
@@ -105,7 +121,7 @@ void Foreground::take(const signalfd_siginfo& signal, pid_t command, std::vector
   const bool key = number == SIGINT || number == SIGQUIT;
   // Who looks for names (pkill) hits us and the witness, and not the command; where that was meant, too, it ends by it anyway.
   if (to_group && from_a_process && is_in_our_session(command) && would_end_by(command, number)) ::kill(command, number);
-  if (!to_group && (from_a_process || number == SIGHUP || (key && witness_->pid() > 0))) ::kill(command, number);
+  if (!to_group && (from_a_process || number == SIGHUP || (key && witness_->pid() > 0))) tell(command, number);
 }
 
 // Asked every time, because the witness forgets at that: also the second of two hang-ups, which come from the kernel and the
@@ -140,7 +156,7 @@ std::optional<port::WeSlept> Foreground::stand_still(pid_t command) {
   const auto signal = std::exchange(stop_, std::nullopt);
   if (!signal) return std::nullopt;
   const SteadyTime before = steady_clock::now();
-  follow_stop(*signal, command);
+  if (*signal != 0) follow_stop(*signal, command);
   return port::WeSlept{std::chrono::duration_cast<Millis>(steady_clock::now() - before)};
 }
 
@@ -160,22 +176,6 @@ void Foreground::follow_stop(int signal, pid_t command) {
   if (lent && ::tcgetpgrp(terminal.get()) == our_group) ::tcsetpgrp(terminal.get(), its_group);
   // Who has joined another's group may have left it meanwhile, and the number be a stranger's.
   ::kill(its_group != our_group && its_group == command ? -command : command, SIGCONT);
-}
-
-bool Foreground::stop_self(int signal) {
-  sigset_t only, all, pending;
-  sigemptyset(&only);
-  sigaddset(&only, signal);
-  sigfillset(&all);
-  struct sigaction stop = {}, before = {};
-  stop.sa_handler = SIG_DFL;
-  if (signal != SIGSTOP) ::sigaction(signal, &stop, &before);
-  ::kill(::getpid(), signal);
-  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // here we stand still
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  if (signal != SIGSTOP) ::sigaction(signal, &before, nullptr);
-  ::sigpending(&pending);
-  return sigismember(&pending, SIGCONT) == 1;
 }
 
 }  // namespace thole::host

@@ -28,6 +28,7 @@ class Foreground {
   sigset_t signals() const;                      // to be read while it runs: those that are ignored stay so, here and there
   void begin() { witness_ = std::make_unique<Witness>(); }   // all signals are blocked
   void let_go() { witness_.reset(); }
+  void began(pid_t command);                     // all signals are blocked since before it was born
   pid_t witness() const { return witness_ ? witness_->pid() : -1; }
 
   void take(const signalfd_siginfo& signal, pid_t command, std::vector<port::CommandEvent>& events);
@@ -42,12 +43,11 @@ class Foreground {
   bool was_to_group(int signal);
   void will_stop(int signal, std::vector<port::CommandEvent>& events);
   void follow_stop(int signal, pid_t command);
-  bool stop_self(int signal);                    // false when nothing stopped us (an orphaned group)
 
   const InheritedSignals& inherited_;
   std::unique_ptr<Witness> witness_;             // lives as long as we do, so that its death is not waited for
   std::optional<SteadyTime> hung_up_;            // when our group was, last
-  std::optional<int> stop_;                      // the signal that stopped the command, and is to stop us
+  std::optional<int> stop_;                      // the signal that stopped the command, and is to stop us; 0: no more
 };
 
 }  // namespace thole::host

@@ -87,6 +87,7 @@ pid_t LocalCommands::start(port::Bay bay, const port::ProcessSpec& spec) {
   }
   Kept kept;
   kept.pid = launch.start(cgroup_ ? cgroup_->directory() : -1);
+  if (foreground_) foreground_->began(kept.pid);
   if (blocked) blocked_ = std::move(blocked);
   if (spec.identity) *spec.identity = identity_of_child(kept.pid);
   if (spec.own_group) kept.own_group = kept.pid;

@@ -25,14 +25,15 @@ InheritedSignals InheritedSignals::capture() {
   return inherited;
 }
 
-void InheritedSignals::restore() const {
+void InheritedSignals::restore(void (*at_stop)(int)) const {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     struct sigaction action = {};
     if (::sigaction(signal, nullptr, &action) != 0) continue;  // libc keeps two for itself
-    auto wanted = ignores(signal) ? SIG_IGN : SIG_DFL;
+    auto wanted = ignores(signal) ? SIG_IGN : is_stop(signal) ? at_stop : SIG_DFL;
     if (action.sa_handler == wanted) continue;
     action = {};
     action.sa_handler = wanted;
+    action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
   }
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);

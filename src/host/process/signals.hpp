@@ -1,12 +1,18 @@
 // Signals as a program finds and leaves them: what was inherited, a block over all, and a descriptor for interrupts.
 #pragma once
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <optional>
 
 #include "base/fd.hpp"
 
 namespace thole::host {
+
+// Those that stop a process and can be kept from that.
+constexpr int stop_signals[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+inline bool is_stop(int signal) { return std::ranges::find(stop_signals, signal) != std::end(stop_signals); }
 
 // The mask and the ignored signals this program was started with; a job must find the same (nohup, background jobs of sh).
 struct InheritedSignals {
@@ -16,8 +22,9 @@ struct InheritedSignals {
   static InheritedSignals capture();  // call it first in main
   bool ignores(int signal) const { return sigismember(&ignored, signal) == 1; }
 
-  // Makes the calling process see signals as inherited. Async-signal-safe: used between fork and exec.
-  void restore() const;
+  // Makes the calling process see signals as inherited. Async-signal-safe: used between fork and exec. `at_stop` is what the
+  // stop signals get that are not ignored: execve makes SIG_DFL of a handler.
+  void restore(void (*at_stop)(int)) const;
 };
 
 // Blocks every signal in this thread from construction to destruction.

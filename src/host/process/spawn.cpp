@@ -106,7 +106,7 @@ void Launch::arguments_changed() {
   if (program_ == spec_.argv[0] && !candidates_.empty()) return;
   program_ = spec_.argv[0];
   candidates_ = paths_to_try(program_, path_of(environment_));
-  // Each execve that fails is a moment in which Ctrl-Z would stop the child while it still holds us up.
+  // So that each of many starts does not try them again.
   std::erase_if(candidates_, [](const std::string& path) {
     return path.starts_with('/') && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT;
   });
@@ -141,7 +141,7 @@ bool note_reached(const port::ProcessSpec::Note& note) {
 
 }  // namespace
 
-Launch::Failure Launch::prepare() {
+Launch::Failure Launch::prepare(void (*at_stop)(int)) {
   for (int fd : spec_.keep)
     if (copy_above(fd, F_DUPFD, first_kept) < 0) return {Stage::descriptors, errno};
   switch (binding_.apply()) {
@@ -155,7 +155,7 @@ Launch::Failure Launch::prepare() {
   if (spec_.output >= 0 && !redirect(spec_.output, spec_.errors)) return {Stage::descriptors, errno};
   if (spec_.life >= 0 && !tie_to_life()) return {Stage::life, errno};
   if (!put_descriptors()) return {Stage::descriptors, errno};
-  inherited_.restore();
+  inherited_.restore(at_stop);
   if (!note_reached(spec_.reached)) return {Stage::note, errno};
   set_soft_limits(spec_.limits);                 // last: from here on there may be no room for us
   return {Stage::none, 0};
@@ -195,7 +195,7 @@ bool Launch::open_life() {
 
 int Launch::child(void* launch) {
   auto& self = *static_cast<Launch*>(launch);
-  Failure failure = self.prepare();
+  Failure failure = self.prepare([](int) {});
   if (failure.stage == Stage::none) failure = {Stage::exec, self.exec_any()};
   self.failure_ = failure;
   const int up = self.failures_.write.get();
@@ -267,7 +267,7 @@ pid_t Launch::start_again(Fd& end) {
 }
 
 void Launch::become() {
-  Failure failure = prepare();
+  Failure failure = prepare(SIG_DFL);              // who stops us means us
   if (failure.stage != Stage::none) report(failure);
   tell_bound();
   report({Stage::exec, exec_any()});

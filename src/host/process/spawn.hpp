@@ -5,6 +5,12 @@
 // {stage, errno}; an empty pipe means that the program runs. Into a cgroup of its own the child is forked: clone3, which alone
 // can do that, wants code of its own to share memory. A vfork-style start costs 0.26 ms whatever the parent's size; fork()
 // from a process of 1 GiB costs 23 ms (measured on a 2-CPU virtual machine, Linux 6.18).
+//
+// We wait for the child's execve and can do nothing meanwhile, not even stop: so Ctrl-Z, which our group gets and with it a
+// child that has not left it yet, must not stop the child before. A mask that kept it off would go on into the program; a
+// handler does not, for execve makes the default of it. In a group of its own what has come to the child so is no affair of its
+// program; where it stays in ours, whoever started it passes it on (Foreground::began). SIGSTOP nothing keeps off: who stops a
+// whole group by that has to continue it as a whole, too.
 #pragma once
 
 #include <sched.h>
@@ -43,7 +49,7 @@ class Launch {
   enum class Stage { none, descriptors, cpus, memory, directory, life, note, exec };
   struct Failure { Stage stage; int reason; };
 
-  Failure prepare();           // all that comes before exec; async-signal-safe like the next two
+  Failure prepare(void (*at_stop)(int));   // all that comes before exec; async-signal-safe like the next two
   void open_failures();
   bool put_descriptors();
   bool tie_to_life();          // false: errno says why; the other end may be gone already

@@ -17,6 +17,7 @@
 
 #include "base/error.hpp"
 #include "base/standard.hpp"
+#include "base/stop_self.hpp"
 #include "base/stream.hpp"
 #include "base/want.hpp"
 #include "base/words.hpp"
@@ -457,7 +458,7 @@ bool EpollPool::reap_orphans() {
 void EpollPool::stop_all() {
   for (const auto& bay : bays_)
     if (bay && bay->pid > 0) signal_command(bay->pid, SIGSTOP);
-  ::raise(SIGSTOP);
+  if (!stop_self(SIGTSTP)) ::raise(SIGSTOP);   // without a shell above it TSTP stops nobody
   for (const auto& bay : bays_)
     if (bay && bay->pid > 0) signal_command(bay->pid, SIGCONT);
 }

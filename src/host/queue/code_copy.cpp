@@ -41,13 +41,12 @@ std::error_code last_error() { return {errno, std::generic_category()}; }
 // The output of a command, or nothing when it cannot be run or does not succeed.
 std::optional<std::string> output_of(const std::vector<std::string>& words) {
   Pipe pipe = make_pipe();
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, pipe.write.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  SpawnTables tables;
+  ::posix_spawn_file_actions_adddup2(&tables.actions, pipe.write.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&tables.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = -1;
-  const int failed = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
+  const int failed = ::posix_spawnp(&child, words.front().c_str(), &tables.actions, &tables.attributes, pointers(words).data(),
+                                    environ);
   if (is_want(failed)) throw not_started(words.front(), failed);   // the command may well be there
   if (failed != 0) return std::nullopt;
   pipe.write.reset();

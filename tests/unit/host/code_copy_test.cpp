@@ -85,6 +85,21 @@ TEST_F(Snapshot, WithinGitItIsWhatGitTracksOrWould) {
   EXPECT_EQ(text_of(fs::path(copy.root) / "train.py"), "changed and not committed");
 }
 
+// Ctrl-Z stops nobody there (SpawnTables).
+TEST_F(Snapshot, GitHasASessionOfItsOwn) {
+  fs::create_directories(root / "bin");
+  const fs::path program = root / "bin/git";
+  std::ofstream(program) << "#!/bin/sh\ncut -d' ' -f6 /proc/$$/stat > " << (root / "session").string() << "\nexit 1\n";
+  fs::permissions(program, fs::perms::owner_all);
+  const std::string before = ::getenv("PATH");
+  ::setenv("PATH", ((root / "bin").string() + ":" + before).c_str(), 1);
+  copy_code(root / "code", snapshots(), {});
+  ::setenv("PATH", before.c_str(), 1);
+  const auto session = parse_u64(trim(text_of(root / "session")));
+  ASSERT_TRUE(session);
+  EXPECT_NE(*session, static_cast<std::uint64_t>(::getsid(0)));
+}
+
 TEST_F(Snapshot, TooMuchIsRefusedAndLeavesNothing) {
   try {
     copy_code(root / "code", snapshots(), {}, 500);
