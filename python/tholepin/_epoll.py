@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def epoll() -> select.epoll:
     """The kernel's, in any case."""
-    return select.epoll() if hasattr(select, "epoll") else _as_built().epoll()
+    made: select.epoll = (select if hasattr(select, "epoll") else _as_built()).epoll()
+    return made
 
 
 def _as_built() -> Any:
