@@ -433,10 +433,23 @@ def test_no_later_init_makes_a_taking_back_forgotten(lab):
     assert left.count("gpu.GPU-") == 3, left
 
 
+# The record of an init that was killed before it wrote what it has made: it has the files of the one before.
+OLD_RECORD = """
+import re, sys
+with open("/run/thole.lock", "r+") as record:
+    old, number = re.subn(r"(?m)^(node gpu[.]\\S+ \\d+ \\d+) \\d+.*$", r"\\1 4711", record.read())
+    record.seek(0); record.write(old); record.truncate()
+    assert number == 4, (number, old)
+"""
+
+
+@pytest.mark.parametrize("record", ["whole", "old"])
 @in_one_surrounding
-def test_from_whom_a_gpu_was_taken_back_its_place_is_kept(lab):
+def test_from_whom_a_gpu_was_taken_back_its_place_is_kept(lab, record):
     """Else, when it has left the list and comes back, it has another: then his note would be understood by nobody."""
     lab.init()
+    if record == "old":
+        lab.python("root", OLD_RECORD, check=True)
     alice = lab.start("alice", lab.program, "run", "--on", "3", "--", "sh", "-c", "env; echo up; exec cat")
     inside = variables_of(alice)
     lab.init("--take-back", "3")
@@ -453,3 +466,32 @@ def test_from_whom_a_gpu_was_taken_back_its_place_is_kept(lab):
     lab.set_gpus(3)
     lab.init()
     assert lab.run("root", "grep", "-c", "GPU-", "/run/thole/devices").stdout == "3\n", "nobody needs it any more"
+
+
+LOCKS_LATER = """
+import fcntl, os, sys
+node = os.open(sys.argv[1], os.O_RDWR)
+print("up", flush=True)
+sys.stdin.readline()
+fcntl.flock(node, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+
+
+@in_one_surrounding
+def test_who_locks_an_old_file_and_has_claimed_nothing_keeps_no_place(lab):
+    """Or a stranger would keep all, by the files of each time that GPUs are taken back and others come."""
+    lab.init()
+    alice = lab.hold("alice", "--on", "3")
+    with lab.start("mallory", hostile.interpreter(), "-c", LOCKS_LATER, f"/run/thole/gpu.{key_of(lab, 3)}") as mallory:
+        assert mallory.line() == "up"
+        lab.init("--take-back", "3")
+        end(alice)
+        mallory.process.stdin.write(b"\n")
+        mallory.process.stdin.flush()
+        assert mallory.line() == "locked"
+        lab.set_gpus(3)
+        lab.init()
+        assert lab.run("root", "grep", "-c", "GPU-", "/run/thole/devices").stdout == "3\n"
+        end(mallory)

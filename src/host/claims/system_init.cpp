@@ -17,6 +17,7 @@
 #include "base/made.hpp"
 #include "base/same_file.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "host/claims/announced.hpp"
 #include "host/claims/fallback_claims.hpp"
 #include "host/claims/gone_units.hpp"
@@ -115,6 +116,7 @@ InitReport SystemInit::run() {
   make_room_for_root(dir_.path);
   never_use_a_number_again(dir_.path);
   make_files();
+  leave_noted(before_.taken);
   for (unsigned index = 0; index < most_tickets; ++index) renew(turn_node(index));
   forget_vanished();
   add_units();
@@ -279,6 +281,15 @@ std::optional<bool> SystemInit::is_locked(const RecordedNode& node) const {
   return (found.st_mode & given_up) == 0 && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
+// As it is now; nothing where there is none.
+std::optional<RecordedNode> SystemInit::recorded(const std::string& name) const {
+  struct stat node;
+  if (::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) == 0)
+    return RecordedNode{name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino, handle_of(dir_.fd.get(), name)};
+  refuse_unseen(dir_.path + "/" + name, errno);
+  return std::nullopt;
+}
+
 // Before it is done, or a killed init would leave no word of it.
 void SystemInit::note_taking() {
   if (wish_.take_back.empty()) return;
@@ -287,8 +298,8 @@ void SystemInit::note_taking() {
     names.insert(gpu_node(asked.unit));
     if (!asked.whole.empty()) names.insert(gpu_node(asked.whole));
   }
-  for (const RecordedNode& node : before_.nodes)
-    if (names.contains(node.name)) before_.taken.push_back(node);
+  for (const std::string& name : names)
+    if (const auto node = recorded(name)) before_.taken.push_back(*node);
   if (is_complete(paths_)) write_record();
 }
 
@@ -303,6 +314,32 @@ void SystemInit::leave_kept(std::vector<RecordedNode>& taken) const {
     const auto is_its = [&](const KernelLock& lock) { return lock.dev == node.device && lock.ino == node.inode; };
     return listed->whole && std::ranges::none_of(listed->flocks, is_its);
   });
+}
+
+// Of those, what a claim's note speaks of: for that alone the GPU's place is kept. Who has locked an old file and claimed
+// nothing keeps none.
+void SystemInit::leave_noted(std::vector<RecordedNode>& taken) const {
+  if (taken.empty()) return;
+  NoteBook book(notes(), number_of(dir_));
+  book.collect();
+  book.read(keys_);
+  if (!book.unread().empty()) return;            // they may speak of any
+  std::erase_if(taken, [&](const RecordedNode& node) {
+    const auto slot = static_cast<unsigned>(std::ranges::find(keys_, key_of_gpu_node(node.name)) - keys_.begin());
+    return slot == keys_.size() || std::ranges::none_of(book.live(), [&](const Note& note) {
+             return note.names(slot) && (note.nodes[slot].inode == 0 || note.nodes[slot].inode == node.inode);
+           });
+  });
+}
+
+// Who has old files of GPUs that were taken back, for where these GPUs' places are wanted.
+std::string SystemInit::keepers_of_taken() const {
+  std::set<std::string> keepers;
+  for (const RecordedNode& node : before_.taken)
+    if (const Fd opened = open_recorded(dir_.fd.get(), dir_.dev, node); opened && keepers.size() < most_listed)
+      keepers.insert(describe_keeper(opened.get()));
+  const std::vector<std::string> names(keepers.begin(), keepers.end());
+  return names.empty() ? "" : "; old files of some, which were taken back, are kept: " + join(names, "; ");
 }
 
 // Whether it was taken back from somebody who has it still.
@@ -344,8 +381,9 @@ void SystemInit::add_units() {
       }
       std::string* free = slot_for_another();
       if (!free) {
-        report_.cautions.push_back(fmt::format("{} is left out: {} knows {} units already{}", key, dir_.path, model::max_slots,
-                                               claimed_slots_ ? ", and those that are gone are claimed" : ""));
+        const std::string why = (claimed_slots_ ? ", and those that are gone are claimed" : "") + keepers_of_taken();
+        report_.cautions.push_back(
+            fmt::format("{} is left out: {} knows {} units already{}", key, dir_.path, model::max_slots, why));
         continue;
       }
       slot = keys_.begin() + (free - keys_.data());
@@ -436,11 +474,8 @@ void SystemInit::write_record() {
   for (std::vector<RecordedNode>* nodes : {&now.nodes, &now.taken})
     if (nodes->size() > most_missing) nodes->erase(nodes->begin(), nodes->end() - most_missing);
   for (const std::string& name : entries_in(dir_.fd.get())) {
-    struct stat node;
     if (key_of_gpu_node(name).empty()) continue;
-    if (::fstatat(dir_.fd.get(), name.c_str(), &node, AT_SYMLINK_NOFOLLOW) != 0) refuse_unseen(dir_.path + "/" + name, errno);
-    else now.nodes.push_back({name, number_of_filesystem(dir_.fd.get()), node.st_dev, node.st_ino,
-                              handle_of(dir_.fd.get(), name)});
+    if (auto node = recorded(name)) now.nodes.push_back(std::move(*node));
   }
   if (!write_init_record(lock_.get(), now))
     report_.cautions.push_back(lock_of(paths_) + " cannot be written: a deleted directory would not be noticed");

@@ -30,9 +30,12 @@ class SystemInit {
   void make_notes();
   void forget_vanished();
   std::optional<bool> is_locked(const RecordedNode& node) const;
+  std::optional<RecordedNode> recorded(const std::string& name) const;
   void note_taking();
   void leave_kept(std::vector<RecordedNode>& taken) const;
+  void leave_noted(std::vector<RecordedNode>& taken) const;
   bool has_taken(const std::string& key) const;
+  std::string keepers_of_taken() const;
   void add_units();
   void renew(const std::string& name);
   void name_fillers();
