@@ -3,16 +3,15 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/stop_self.hpp"
+
 namespace thole {
 
 WithoutSignal::WithoutSignal(int signal) {
   sigemptyset(&held_back_);
   sigaddset(&held_back_, signal);
   ::pthread_sigmask(SIG_BLOCK, &held_back_, &before_);
-  sigset_t pending;
-  sigemptyset(&pending);
-  ::sigpending(&pending);
-  was_there_ = sigismember(&pending, signal) == 1;
+  was_there_ = is_pending(signal);
 }
 
 WithoutSignal::~WithoutSignal() {

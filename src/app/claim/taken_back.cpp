@@ -15,25 +15,26 @@ std::string taken_back_text(const std::string& gpus) {
 
 namespace {
 
-constexpr std::string_view node_of_gpu = "/gpu.";   // not a sharer's place
+// The unit whose file that is; "" of any other, a sharer's place among them.
+std::string key_of_node(const std::string& path) {
+  constexpr std::string_view node_of_gpu = "/gpu.";
+  const std::size_t at = path.rfind(node_of_gpu);
+  return at == std::string::npos ? "" : path.substr(at + node_of_gpu.size());
+}
 
-bool is_among(const std::vector<std::string>& paths, const std::string& key) {
-  return std::ranges::any_of(paths, [&](const std::string& path) { return path.ends_with(std::string(node_of_gpu) + key); });
+bool is_among(const std::vector<std::string>& keys, const std::string& key) {
+  return std::ranges::find(keys, key) != keys.end();
 }
 
 }  // namespace
 
 std::vector<std::string> taken_back(const port::Claim& claim, const std::vector<model::Unit>& units,
                                     const std::vector<std::size_t>& chosen) {
-  std::vector<std::string> paths;
-  for (const int file : claim.telling_descriptors())
-    if (std::string path = given_up_fifo_of_root(file); !path.empty()) paths.push_back(std::move(path));
-  const auto is_taken = [&](const std::string& key) {
-    return is_among(paths, key) || std::ranges::find(claim.exchanged(), key) != claim.exchanged().end();
-  };
+  std::vector<std::string> taken = claim.exchanged();
+  for (const int file : claim.telling_descriptors()) taken.push_back(key_of_node(given_up_fifo_of_root(file)));
   std::vector<std::string> told;
   for (const std::size_t index : chosen)
-    if (is_taken(units[index].key)) told.push_back(taken_back_text("GPU " + units[index].label));
+    if (is_among(taken, units[index].key)) told.push_back(taken_back_text("GPU " + units[index].label));
   return told;
 }
 
@@ -43,10 +44,8 @@ std::vector<std::string> taken_back(const Acquired& acquired) {
 
 std::string taken_back_around(const std::vector<std::string>& keys) {
   for (const std::string& path : given_up_fifos_of_root()) {
-    const std::size_t at = path.rfind(node_of_gpu);
-    if (at == std::string::npos) continue;
-    const std::string key = path.substr(at + node_of_gpu.size());
-    if (keys.empty() || std::ranges::find(keys, key) != keys.end()) return taken_back_text("GPU " + printable(key, 60));
+    const std::string key = key_of_node(path);
+    if (!key.empty() && (keys.empty() || is_among(keys, key))) return taken_back_text("GPU " + printable(key, 60));
   }
   return "";
 }
@@ -70,7 +69,7 @@ std::vector<std::string> taken_from(port::ClaimStore& machine, const KeptClaim& 
   if (all.empty() || all.front().id != claim.id) return {};
   std::vector<std::string> taken = all.front().taken;
   const std::vector<std::string>& keys = all.front().keys;
-  std::erase_if(taken, [&](const std::string& key) { return std::ranges::find(keys, key) == keys.end(); });
+  std::erase_if(taken, [&](const std::string& key) { return !is_among(keys, key); });
   std::ranges::sort(taken);
   taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
   return taken;

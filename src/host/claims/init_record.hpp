@@ -4,7 +4,7 @@
 //   node NAME FILESYSTEM DEVICE INODE [HANDLE]
 // and the same with "taken" for each that init itself has given up in taking its GPU back, as long as somebody has it locked.
 // The number of a device is used again when nobody has anything of it open any more; FILESYSTEM (statfs) is not. HANDLE
-// (TYPE:HEX of name_to_handle_at(2)) opens a node that has no name any more, as long as anybody has it.
+// (node_handle.hpp) opens a node that has no name any more, as long as anybody has it.
 #pragma once
 
 #include <sys/types.h>
@@ -27,12 +27,7 @@ struct InitRecord {
   std::vector<RecordedNode> nodes, taken;
 };
 
-// The handle of a node in this directory, as it is recorded.
-std::string handle_of(int directory, const std::string& name);
-
-// The node, by its handle, also where it has no name any more. `device`: of this directory. Empty, with errno ESTALE: nobody
-// has it open, nor is it on its way to anybody. Another errno: that cannot be told (without CAP_DAC_READ_SEARCH, as in a
-// container).
+// The node, by its handle (open_by_handle), also where it has no name any more. `device`: of this directory.
 Fd open_recorded(int directory, std::uint64_t device, const RecordedNode& node);
 
 InitRecord read_init_record(int file);

@@ -24,6 +24,7 @@
 #include "host/claims/kernel_locks.hpp"
 #include "host/claims/lost_locks.hpp"
 #include "host/claims/membership.hpp"
+#include "host/claims/node_handle.hpp"
 #include "host/claims/notes.hpp"
 #include "host/claims/own_tmpfs.hpp"
 #include "host/claims/queue_file.hpp"
